@@ -34,6 +34,7 @@ class RehearsalLoad(Clients):
         per_s: changes a second.
         replicas: of new topics.
         answered: takes each change that was carried out or given up; called in another thread.
+        begun: how often it was begun before, by earlier runs too.
     """
 
     def __init__(
@@ -42,12 +43,13 @@ class RehearsalLoad(Clients):
         per_s: float,
         replicas: int,
         answered: Callable[[AnsweredChange], None],
+        begun: int = 0,
     ) -> None:
         super().__init__(bootstrap, Path(), PREFIX)
         self._per_s = per_s
         self._replicas = replicas
         self._answered = answered
-        self._times = 0
+        self._times = begun
         self._running: Future[AdminResult] | None = None
 
     def begin(self) -> None:

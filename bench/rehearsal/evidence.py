@@ -8,6 +8,8 @@ the folder is named, with its digest.
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,15 +46,21 @@ class Evidence:
 
     Args:
         folder: of the run.
+        resumed: the last hash of the rows that an interrupted run has left; empty: a new file.
 
     Raises:
         OSError: the file cannot be made, or is there already.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, resumed: str = "") -> None:
         self._folder = folder
-        self._file = (folder / FILE).open("xb")
-        self.hash = hashlib.sha256(SEED).hexdigest()
+        self._file = (folder / FILE).open("ab" if resumed else "xb")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._file.close()
+            raise OSError(errno.EBUSY, "another rehearsal writes it", str(folder / FILE)) from None
+        self.hash = resumed or hashlib.sha256(SEED).hexdigest()
         """Of the last line."""
 
     def add(self, kind: str, **members: Any) -> None:
@@ -85,6 +93,46 @@ def _files(folder: Path) -> list[Path]:
     """All that is in a folder and below it, but for folders and the evidence itself."""
     every = (one for one in folder.rglob("*") if one.is_symlink() or not one.is_dir())
     return sorted(one for one in every if one != folder / FILE)
+
+
+class NotInterruptedError(ValueError):
+    """What is in a folder is no interrupted rehearsal; one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """What an interrupted rehearsal has left; ``hash``: of its last row."""
+
+    rows: Sequence[Mapping[str, Any]]
+    hash: str
+
+    def of(self, kind: str) -> list[Mapping[str, Any]]:
+        """The rows of a kind."""
+        return [one for one in self.rows if one["kind"] == kind]
+
+
+def interrupted(folder: Path) -> Interrupted:
+    """The rows of an interrupted rehearsal; a row of which only a part was written is taken away.
+
+    Raises:
+        NotInterruptedError: there is none, or it came to its end, or it was changed.
+        OSError: it cannot be read.
+    """
+    path = folder / FILE
+    if not path.is_file():
+        raise NotInterruptedError(f"{folder} is not the folder of a rehearsal: there is no {FILE}")
+    text = path.read_bytes()
+    whole = text[: text.rfind(b"\n") + 1]
+    if whole != text:
+        path.write_bytes(whole)
+    found = Verified(hash=hashlib.sha256(SEED).hexdigest())
+    rows = list(_rows(path, found))
+    if found.problems or not rows or rows[0]["kind"] != "begin":
+        why = next(iter(found.problems), "it does not begin as it should")
+        raise NotInterruptedError(f"{folder}: {why}: rehearse anew")
+    if rows[-1]["kind"] == "end":
+        raise NotInterruptedError(f"{folder}: this rehearsal came to its end: rehearse anew")
+    return Interrupted(rows, found.hash)
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ def page(found: Rehearsal) -> str:
     sections += [
         ReportSection(title, [Note(line) for line in lines])
         for title, lines in (
+            ("Predicted for the real ZooKeeper", found.predicted),
             ("Warnings of preflight, which do not decide", found.warnings),
             ("Assumed", found.assumed),
             ("Not shown by this", NOT_SHOWN),

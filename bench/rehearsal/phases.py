@@ -40,6 +40,10 @@ _STAYS: Final = frozenset(
     }
 )
 """Kinds of reasons that nobody removes in a rehearsal (docs/status.md, Reasons to wait)."""
+_STAYS_FROM_THE_START: Final = frozenset(
+    {"migration_znode", "no_controller_epoch", "other_cluster", "other_log"}
+)
+"""Those of them that are not said while brokers are only about to register."""
 _STAYS_ELSEWHERE: Final = frozenset({"broker_not_registered", "offline_replicas"})
 """The same, if they are about a broker that is not started."""
 
@@ -84,13 +88,30 @@ class Takes(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a rehearsal stands when a phase begins, so that it can be begun again.
+
+    ``mode``: of every broker. ``attempt``: whose controllers run; 0: none do. ``loaded``: changes
+    are asked for.
+    """
+
+    mode: BrokerMode
+    attempt: int = 1
+    loaded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class RehearsedPhase:
-    """One row of the table; ``did``: what an operator does in it."""
+    """One row of the table.
+
+    ``did``: what an operator does in it. ``standing``: None if it cannot be begun a second time.
+    """
 
     name: str
     did: str
     act: Callable[[Play], None]
     takes: Takes
+    standing: Standing | None = None
 
 
 def zookeeper_mode(play: Play) -> None:
@@ -216,6 +237,11 @@ def finalise(play: Play) -> None:
     play.lost += play.load.end()
 
 
+_BEFORE: Final = Standing(BrokerMode.ZOOKEEPER, attempt=0)
+_MIGRATING: Final = Standing(BrokerMode.MIGRATION)
+_UNDER_LOAD: Final = Standing(BrokerMode.MIGRATION, loaded=True)
+_ROLLED: Final = Standing(BrokerMode.KRAFT, loaded=True)
+_AGAIN: Final = Standing(BrokerMode.MIGRATION, attempt=2)
 PHASES: Final = (
     RehearsedPhase("ZooKeeper mode", "brokers as they are", zookeeper_mode, Takes(0.5)),
     RehearsedPhase(
@@ -223,28 +249,36 @@ PHASES: Final = (
         "controllers start; brokers restart with the migration on",
         wait,
         Takes(3.0, broker_s=0.2),
+        _BEFORE,
     ),
-    RehearsedPhase("copy", "the metadata is copied", copy, Takes(0.5, thousand_s=0.07)),
+    RehearsedPhase("copy", "the metadata is copied", copy, Takes(0.5, thousand_s=0.07), _MIGRATING),
     RehearsedPhase(
-        "dual write", "load and changes of ISRs", dual_write, Takes(0.5, waited_s=LOAD_S)
+        "dual write",
+        "load and changes of ISRs",
+        dual_write,
+        Takes(0.5, waited_s=LOAD_S),
+        _MIGRATING,
     ),
     RehearsedPhase(
         "leader killed",
         "SIGKILL to the leading controller",
         leader_killed,
         Takes(4.0, waited_s=AFTER_S),
+        _UNDER_LOAD,
     ),
     RehearsedPhase(
         "to KRaft mode",
         "brokers restart in KRaft mode",
         to_kraft,
         Takes(0.0, broker_s=1.0, both_s=0.17),
+        _UNDER_LOAD,
     ),
     RehearsedPhase(
         "and back",
         "brokers restart in ZooKeeper mode",
         from_kraft,
         Takes(0.0, broker_s=0.6, both_s=0.12),
+        _ROLLED,
     ),
     RehearsedPhase(
         "rollback",
@@ -259,7 +293,7 @@ PHASES: Final = (
         Takes(5.0, broker_s=0.2, thousand_s=2.0),
     ),
     RehearsedPhase(
-        "roll", "brokers restart in KRaft mode", roll, Takes(0.0, broker_s=1.0, both_s=0.17)
+        "roll", "brokers restart in KRaft mode", roll, Takes(0.0, broker_s=1.0, both_s=0.17), _AGAIN
     ),
     RehearsedPhase(
         "hold", "controllers restart without the flag", hold, Takes(5.0, waited_s=AFTER_S)
@@ -268,6 +302,29 @@ PHASES: Final = (
         "finalise", "kraft-bridge finalise --yes", finalise, Takes(1.0, waited_s=AFTER_S)
     ),
 )
+
+
+def resume(play: Play, standing: Standing) -> None:
+    """Start everything as it stood when a phase began, from the folders of an earlier run.
+
+    Raises:
+        StuckError: it does not come to that.
+    """
+    stage = play.stage
+    for number in stage.brokers.ids:
+        _session_ends(play, number)
+    if standing.attempt:
+        stage.keep_quorum(standing.attempt)
+        _start_quorum(play)
+        _wait(play, "end of the brokers' sessions", lambda: _all_fenced(play))
+    for number in stage.brokers.ids:
+        stage.brokers.begin(number, standing.mode, stage.around)
+    all_run(play)
+    for number in stage.brokers.ids if standing.attempt else ():
+        _serves(play, number, standing.mode)
+    _whole(play)
+    if standing.loaded:
+        play.load.begin()
 
 
 # ---------------------------------------------------------------- steps
@@ -287,9 +344,12 @@ def _serves(play: Play, number: int, mode: BrokerMode) -> None:
     """Wait until the quorum has it in this mode; until the copy is done it is not unfenced."""
     kind = "kraft" if mode is BrokerMode.KRAFT else "zookeeper"
 
+    hopeless = _Hopeless(play)
+
     def serves() -> bool:
         status = play.stage.leading()
         if status is None:
+            hopeless.look()
             return False
         copied = _driver(status) in {"DUAL_WRITE", ""}
         return any(
@@ -338,6 +398,12 @@ def _refused(play: Play, number: int) -> None:
             )
 
 
+def _all_fenced(play: Play) -> bool:
+    """Whether the quorum has noticed that the brokers of an earlier run are gone."""
+    status = play.stage.leading()
+    return status is not None and all(one["fenced"] for one in status["brokers"])
+
+
 def _session_ends(play: Play, number: int) -> None:
     path = f"/brokers/ids/{number}"
     _wait(play, f"end of {path}", lambda: play.stage.client.exists(path) is None)
@@ -377,10 +443,12 @@ def _until(play: Play, what: str, reached: Callable[[dict[str, Any]], bool]) -> 
     """
     found: list[dict[str, Any]] = []
     since: list[float] = []
+    hopeless = _Hopeless(play)
 
     def ready() -> bool:
         status = play.stage.leading()
         if status is None:
+            hopeless.look()
             return False
         if reached(status):
             found.append(status)
@@ -396,6 +464,35 @@ def _until(play: Play, what: str, reached: Callable[[dict[str, Any]], bool]) -> 
 
     _wait(play, what, ready)
     return found[-1]
+
+
+class _Hopeless:
+    """Looks at controllers of which none is active: ZooKeeper may refuse every one of them.
+
+    Args:
+        play: whose stage is looked at.
+    """
+
+    def __init__(self, play: Play) -> None:
+        self._play = play
+        self._since_s: float | None = None
+
+    def look(self) -> None:
+        """Once more.
+
+        Raises:
+            StuckError: a reason that waiting does not remove was there long enough.
+        """
+        found = [
+            str(one["text"])
+            for status in self._play.stage.statuses()
+            for one in (status["migration"] or {}).get("waiting", ())
+            if one["fatal"] or one["why"] in _STAYS_FROM_THE_START
+        ]
+        now_s = time.monotonic()
+        self._since_s = (self._since_s or now_s) if found else None
+        if self._since_s is not None and now_s - self._since_s > _FATAL_S:
+            raise StuckError("; ".join(dict.fromkeys(found)))
 
 
 def _fatal(status: dict[str, Any], ids: Sequence[int]) -> Sequence[str]:

@@ -8,18 +8,22 @@ production.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
 from emulator.servers.ports import HOST
+from emulator.servers.zk_dump import is_secret_config
 
 IDS: Final = "/brokers/ids/"
 NEWEST: Final = "3.9"
 IBP: Final = "inter.broker.protocol.version"
 _BETWEEN: Final = "inter.broker.listener.name"
 _BETWEEN_PROTOCOL: Final = "security.inter.broker.protocol"
+_NAME: Final = re.compile(r"[^\s,:=\\]+")
+"""Of a listener: it becomes a part of properties."""
 _CONTROLLER: Final = "CONTROLLER"
 _FOLDER: Final = "none"
 _LEFT: Final = frozenset(
@@ -196,6 +200,10 @@ def _broker(
     ends = values.get("listeners", "").split(",") if values.get("listeners") else []
     ends = ends or [str(one) for one in registered.get("endpoints") or ["PLAINTEXT://"]]
     listeners = tuple(dict.fromkeys(one.partition("://")[0].strip().upper() for one in ends))
+    odd = [one for one in listeners if not _NAME.fullmatch(one)]
+    if odd:
+        where = f"{IDS}{number}" if file is None else file.name
+        raise PlanError(f"{where}: {odd[0]!r} is no name of a listener")
     said = values.get(_BETWEEN) or values.get(_BETWEEN_PROTOCOL)
     between = said or ("PLAINTEXT" if file is not None else listeners[0])
     known = ".".join(values.get(IBP, "").partition("-")[0].split(".")[:2])
@@ -203,13 +211,19 @@ def _broker(
         release, source = known, f"{IBP} in {file.name}"
     else:
         release, source = (wanted, "--release") if wanted else (NEWEST, "assumed")
-    extra = {
-        key: one
-        for key, one in values.items()
-        if key not in _LEFT and not key.startswith(_LEFT_PREFIXES) and "${" not in one
-    }
+    extra = {key: one for key, one in values.items() if _further(key) and "${" not in one}
     rack = values.get("broker.rack") or registered.get("rack")
     return BrokerPlan(number, listeners, between.upper(), release, source, rack, extra)
+
+
+def _further(key: str) -> bool:
+    return key not in _LEFT and not key.startswith(_LEFT_PREFIXES)
+
+
+def taken(key: str) -> bool:
+    """Whether anything is taken from a property of a broker's file."""
+    own = {"listeners", "broker.rack", _BETWEEN, _BETWEEN_PROTOCOL}
+    return key in own or (_further(key) and not is_secret_config(key))
 
 
 def _assumed(brokers: Sequence[BrokerPlan], files: Mapping[int, NodeFile]) -> list[str]:

@@ -14,13 +14,15 @@ from bench.life.waits import RulingWatch
 from bench.rehearsal.brokers import BrokerRefusedError
 from bench.rehearsal.changes import AnsweredChange, RehearsalLoad
 from bench.rehearsal.evidence import Evidence
-from bench.rehearsal.phases import PHASES, Play, RehearsedPhase, all_run
+from bench.rehearsal.phases import PHASES, Play, RehearsedPhase, all_run, resume
 from bench.rehearsal.stage import RehearsalStage, StuckError
-from bench.rehearsal.verdict import FAILED, REHEARSED, PhaseFigures, Rehearsal
+from bench.rehearsal.verdict import FAILED, OF_THE_RUN, REHEARSED, PhaseFigures, Rehearsal
 from bench.rehearsal.znodes import LoadedZnode, LoadError
 from emulator.servers.process import ProcessError
 
 REPLICAS_MAX: Final = 2
+_TIMES: Final = 100
+"""Load of one run is begun less often; topics have other names each time."""
 _FAILURES: Final = (
     StuckError,
     ProcessError,
@@ -41,6 +43,7 @@ class _Playing:
         found: takes the figures.
         evidence: takes rows.
         note: takes lines of progress.
+        earlier_s: seconds that an interrupted run took.
     """
 
     def __init__(
@@ -49,18 +52,24 @@ class _Playing:
         found: Rehearsal,
         evidence: Evidence,
         note: Callable[[str], None],
+        earlier_s: float,
     ) -> None:
         self._stage = stage
         self._found = found
         self._evidence = evidence
-        self._began_s = time.monotonic()
+        self._began_s = time.monotonic() - earlier_s
+        self._told = {(one.kind, one.text) for one in found.reasons}
         self._answered: list[AnsweredChange] = []
         """Any thread may append one."""
         replicas = min(REPLICAS_MAX, len(stage.brokers.ids))
         self.load = RehearsalLoad(
-            stage.brokers.bootstrap, found.load_per_s, replicas, self._answered.append
+            stage.brokers.bootstrap,
+            found.load_per_s,
+            replicas,
+            self._answered.append,
+            _TIMES * found.resumed,
         )
-        self._play = Play(stage, self.load, found.load_per_s, note, found.differences, found.lost)
+        self.play = Play(stage, self.load, found.load_per_s, note, found.differences, found.lost)
 
     def now_s(self) -> float:
         """Seconds since the run began, as the evidence has them."""
@@ -73,8 +82,8 @@ class _Playing:
         blocked_ms = stage.blocked.ms
         with RulingWatch(stage.ruling, time.monotonic) as watch:
             try:
-                phase.act(self._play)
-                all_run(self._play)
+                phase.act(self.play)
+                all_run(self.play)
                 figures.state = REHEARSED
             except BrokerRefusedError as error:
                 found.refused_brokers.append(str(error))
@@ -92,7 +101,16 @@ class _Playing:
         figures.going_back = _going_back(stage)
         figures.end_s = self.now_s()
         self._changes(figures)
+        self._evidence.add("phase", **asdict(figures))
+        self._reasons()
         return figures.state == REHEARSED
+
+    def _reasons(self) -> None:
+        """What was found against it since the last phase; each is a row."""
+        for one in self._found.reasons:
+            if one.kind in OF_THE_RUN and (one.kind, one.text) not in self._told:
+                self._told.add((one.kind, one.text))
+                self._evidence.add("reason", of=one.kind, text=one.text)
 
     def _changes(self, figures: PhaseFigures) -> None:
         """The changes that were answered in a phase; each is a row."""
@@ -128,7 +146,7 @@ def play(
     Args:
         stage: its servers are not started.
         nodes: of the dump.
-        found: takes the figures.
+        found: takes the figures; phases that it has were rehearsed before an interruption.
         evidence: takes a row for each change and each phase.
         note: takes lines of progress.
         phases: in their order.
@@ -137,33 +155,57 @@ def play(
     Raises:
         OSError: the evidence cannot be written.
     """
-    found.phases = [PhaseFigures(one.name, one.did) for one in phases]
-    note(f"ZooKeeper takes {len(nodes):,} znodes")
+    done = len(found.phases)
+    found.phases += [PhaseFigures(one.name, one.did) for one in phases[done:]]
+    left = [*zip(found.phases, phases, strict=True)][done:]
+    earlier_s = max((one.end_s or 0.0 for one in found.phases[:done]), default=0.0)
+    playing = _Playing(stage, found, evidence, note, earlier_s)
     try:
-        stage.load(nodes)
-    except _FAILURES as error:
-        found.phases[0].state, found.phases[0].why = FAILED, why(error)
-    else:
-        _played(_Playing(stage, found, evidence, note), found, note, phases, begins)
-    for one in found.phases:
-        evidence.add("phase", **asdict(one))
+        if _begun(playing, nodes, left[0], note, resumed=bool(done)):
+            _played(playing, [*enumerate(left, done)], note, begins)
+    finally:
+        playing.load.abandon()
+    for figures, _ in left:
+        if figures.end_s is None:
+            evidence.add("phase", **asdict(figures))
+
+
+def _begun(
+    playing: _Playing,
+    nodes: Sequence[LoadedZnode],
+    first: tuple[PhaseFigures, RehearsedPhase],
+    note: Callable[[str], None],
+    *,
+    resumed: bool,
+) -> bool:
+    """Whether servers stand as they are to when the first phase begins."""
+    figures, phase = first
+    try:
+        if not resumed:
+            note(f"ZooKeeper takes {len(nodes):,} znodes")
+            playing.play.stage.load(nodes)
+        else:
+            assert phase.standing is not None, "else it was refused"
+            note(f"everything is started as it stood before '{phase.name}'")
+            playing.play.stage.reload(len(nodes))
+            resume(playing.play, phase.standing)
+    except (*_FAILURES, BrokerRefusedError) as error:
+        figures.state, figures.why = FAILED, why(error)
+        return False
+    return True
 
 
 def _played(
     playing: _Playing,
-    found: Rehearsal,
+    left: Sequence[tuple[int, tuple[PhaseFigures, RehearsedPhase]]],
     note: Callable[[str], None],
-    phases: Sequence[RehearsedPhase],
     begins: Callable[[int], None],
 ) -> None:
-    try:
-        for number, (figures, one) in enumerate(zip(found.phases, phases, strict=True)):
-            begins(number)
-            if not playing.phase(one, figures):
-                return
-            note(f"{one.name}: {figures.seconds:.1f} s")
-    finally:
-        playing.load.abandon()
+    for number, (figures, one) in left:
+        begins(number)
+        if not playing.phase(one, figures):
+            return
+        note(f"{one.name}: {figures.seconds:.1f} s")
 
 
 def _going_back(stage: RehearsalStage) -> str:

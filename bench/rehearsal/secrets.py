@@ -9,13 +9,60 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from emulator.servers.zk_dump import REDACTED, redact
+from emulator.servers.zk_dump import REDACTED, contents, redact
 
 _USERS: Final = "/config/users/"
 LEFT_OUT: Final = ".left.out"
 """Behind the key of a password."""
+
+
+def left_out(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A dump whose secrets are replaced."""
+    nodes: dict[str, Any] = {}
+    for path, data in contents(document).items():
+        entry = document["nodes"][path]
+        clean = without_secrets(path, data)
+        if clean is not None and clean != data:
+            kept = {key: one for key, one in entry.items() if key not in {"text", "b64"}}
+            entry = {**kept, "text": clean.decode(errors="replace")}
+        nodes[path] = entry
+    return {**document, "nodes": nodes}
+
+
+def lacking(document: Mapping[str, Any]) -> Iterator[str]:
+    """Paths of znodes whose secrets were left out of the dump."""
+    for path, data in contents(document).items():
+        if data and REDACTED.encode() in data and redact(path, data) == data:
+            yield path
+
+
+def held(document: Mapping[str, Any]) -> frozenset[bytes]:
+    """Every secret in a dump; the parts of a SCRAM credential, but for its salt."""
+    found: set[str] = set()
+    for path, data in contents(document).items():
+        shown = None if data is None else redact(path, data)
+        if not data or shown == data:
+            continue
+        try:
+            found.update(_replaced(json.loads(data), json.loads(shown or b"")))
+        except (ValueError, RecursionError):
+            found.add(data.decode(errors="replace"))
+    return frozenset(one.encode() for one in found if one)
+
+
+def _replaced(value: Any, shown: Any) -> Iterator[str]:
+    """Texts of which nothing is shown."""
+    if isinstance(value, dict) and isinstance(shown, dict):
+        for key, one in value.items():
+            yield from _replaced(one, shown.get(key))
+    elif shown == REDACTED and isinstance(value, str):
+        parts = dict(part.partition("=")[::2] for part in value.split(","))
+        yield from (parts[key] for key in ("stored_key", "server_key") if key in parts)
+        if not {"stored_key", "server_key"} & parts.keys():
+            yield value
 
 
 def without_secrets(path: str, data: bytes | None) -> bytes | None:

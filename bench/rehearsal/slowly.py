@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from kazoo.client import KazooClient
+
+_TRIPS: Final = 11
 
 
 class SlowReads:
@@ -29,7 +32,9 @@ class SlowReads:
         self._between_s = 1 / per_s
         self._clock, self._sleep = clock, sleep
         self._due_s = clock()
-        for name in ("start", "stop", "close", "sync"):
+        self.trip_s = 0.0
+        """To the leader and back; before ``sync`` not known."""
+        for name in ("start", "stop", "close"):
             setattr(self, name, getattr(client, name))
 
     def get_async(self, path: str) -> Any:
@@ -51,6 +56,16 @@ class SlowReads:
         """Names."""
         self._wait()
         return self._client.get_children_async(path)
+
+    def sync(self, path: str) -> None:
+        """Wait until the leader has answered, several times: the median is ``trip_s``."""
+        found = []
+        for _ in range(_TRIPS):
+            self._wait()
+            began = self._clock()
+            self._client.sync(path)
+            found.append(self._clock() - began)
+        self.trip_s = statistics.median(found)
 
     def _wait(self) -> None:
         """Not before it is due; reads that were late are not made up for."""

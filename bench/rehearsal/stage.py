@@ -33,6 +33,8 @@ _RULING: Final = frozenset({"MIGRATION", "POST_MIGRATION"})
 _SESSION_S: Final = 60
 _ENDED: Final = ORDERLY | {None, -signal.SIGKILL}
 """Exit codes of what runs, or was ended by a phase."""
+_BETWEEN: Final = "inter.broker.listener.name"
+ELSEWHERE: Final = "/another-chroot"
 _BLOCKED: Final = "kraft_bridge_zk_write_blocking_kraft_union_ms_total"
 
 
@@ -49,6 +51,7 @@ class RehearsalStage:
         brokers: not begun.
         cluster_id: of the cluster.
         properties: more of each controller.
+        elsewhere: controllers look below a chroot where nothing is.
     """
 
     def __init__(
@@ -58,7 +61,10 @@ class RehearsalStage:
         brokers: Brokers,
         cluster_id: str,
         properties: Mapping[str, object],
+        *,
+        elsewhere: bool = False,
     ) -> None:
+        self._chroot = ELSEWHERE if elsewhere else ""
         self._folder = folder
         self._plan = plan
         self.brokers = brokers
@@ -66,6 +72,8 @@ class RehearsalStage:
         self._properties = properties
         self.zk = ZooKeeper(folder / "zookeeper")
         self.attempt = 0
+        self.resumed = False
+        """Whether folders are those of an earlier run."""
         self.controllers: Controllers | None = None
         self._client: KazooClient | None = None
         self._stand_in: StandIn | None = None
@@ -79,13 +87,29 @@ class RehearsalStage:
             ProcessError: it does not start.
             LoadError: a znode cannot be written.
         """
-        self.zk.heap = f"{_HEAP_MIB + len(nodes) // _ZNODES_PER_MIB}m"
+        write(self._start_zookeeper(len(nodes)), "", nodes)
+        self._have_one_elected()
+
+    def reload(self, count: int) -> None:
+        """Start ZooKeeper on what an earlier run has left, of so many znodes at least.
+
+        Raises:
+            ProcessError: it does not start.
+        """
+        self.resumed = True
+        self._start_zookeeper(count)
+        self._have_one_elected()
+
+    def _start_zookeeper(self, count: int) -> KazooClient:
+        self.zk.heap = f"{_HEAP_MIB + count // _ZNODES_PER_MIB}m"
         self.zk.start().wait_started()
         logging.getLogger("kazoo").addHandler(logging.NullHandler())
         self._client = KazooClient(self.zk.hosts, timeout=_SESSION_S)
         self._client.start(timeout=PATIENCE_S)
-        write(self._client, "", nodes)
-        self._stand_in = StandIn(self._client, self.brokers.ids[0])
+        return self._client
+
+    def _have_one_elected(self) -> None:
+        self._stand_in = StandIn(self.client, self.brokers.ids[0])
         self._stand_in.start()
 
     @property
@@ -110,32 +134,43 @@ class RehearsalStage:
 
     # ---------------------------------------------------------------- controllers
     def plan_quorum(self) -> None:
-        """Three controllers with folders of their own; nothing is started."""
-        self.attempt += 1
+        """Three controllers with new folders of their own; nothing is started.
+
+        If the first attempt of an earlier run was interrupted, theirs are kept.
+        """
+        kept = self.resumed and self.attempt == 0
+        if not kept:
+            shutil.rmtree(self._quorum_folder(self.attempt + 1), ignore_errors=True)
+        self.keep_quorum(self.attempt + 1)
+
+    def keep_quorum(self, attempt: int) -> None:
+        """The controllers of an attempt, with the folders that there are; nothing is started."""
+        self.attempt = attempt
         name = self._plan.controller_listener
+        between = str(self._properties.get(_BETWEEN, self._plan.between))
         protocols = ",".join(
-            f"{one}:PLAINTEXT" for one in dict.fromkeys((name, *self._listeners()))
+            f"{one}:PLAINTEXT" for one in dict.fromkeys((name, *self._listeners(), between))
         )
-        folder = self._folder / f"controllers-{self.attempt}"
-        shutil.rmtree(folder, ignore_errors=True)
         self.controllers = Controllers(
-            folder,
-            self.zk.hosts,
+            self._quorum_folder(attempt),
+            f"{self.zk.hosts}{self._chroot}",
             f"{self._plan.release}.0",
             {
                 **self._properties,
                 "controller.listener.names": name,
                 "listener.security.protocol.map": protocols,
-                "inter.broker.listener.name": self._plan.between,
+                _BETWEEN: between,
             },
         )
         for node in self.controllers.nodes.values():
             node.extra["listeners"] = f"{name}://127.0.0.1:{node.port}"
 
+    def _quorum_folder(self, attempt: int) -> Path:
+        return self._folder / f"controllers-{attempt}"
+
     def _listeners(self) -> Iterator[str]:
         for one in self._plan.brokers:
             yield from one.listeners
-        yield self._plan.between
 
     @property
     def quorum(self) -> Controllers:

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 REHEARSED, FAILED, NOT_REHEARSED = "rehearsed", "failed", "not rehearsed"
 """What became of a phase."""
+OF_THE_RUN: Final = frozenset({"broker", "change", "stores"})
+"""Kinds of reasons that phases find."""
 SHOWN_MAX: Final = 10
 """Reasons of one kind that are printed; JSON has all."""
 
@@ -49,7 +51,7 @@ class PhaseFigures:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """A reason for no-go; ``kind``: preflight, copy, broker, change, stores or phase."""
+    """A reason for no-go; ``kind``: preflight, file, copy, broker, change, stores or phase."""
 
     kind: str
     text: str
@@ -71,12 +73,18 @@ class Rehearsal:
     warnings: Sequence[str] = ()
     refusals: Sequence[str] = ()
     """Znodes that the copy refuses, with the reason."""
+    refused_files: Sequence[str] = ()
+    """Files with which a node does not start, with the reason."""
     refused_brokers: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     """Administrative changes that were not carried out."""
     differences: list[str] = field(default_factory=list)
     """What a comparison of both stores found."""
     phases: list[PhaseFigures] = field(default_factory=list)
+    resumed: int = 0
+    """How often it was interrupted, and went on."""
+    predicted: Sequence[str] = ()
+    """What the model says of the real round trip to ZooKeeper."""
     folder: str = ""
     hash: str = ""
     """The last hash of its evidence."""
@@ -85,6 +93,7 @@ class Rehearsal:
     def reasons(self) -> list[Reason]:
         """Why it is no-go; none: go."""
         found = [Reason("preflight", one) for one in self.blockers]
+        found += [Reason("file", one) for one in self.refused_files]
         found += [Reason("copy", f"the copy refuses {one}") for one in self.refusals]
         found += [Reason("broker", one) for one in self.refused_brokers]
         found += [Reason("change", one) for one in self.lost]
@@ -134,6 +143,7 @@ def as_json(found: Rehearsal) -> dict[str, Any]:
         "brokers": [dict(one) for one in found.brokers],
         "assumed": list(found.assumed),
         "warnings": list(found.warnings),
+        "predicted": list(found.predicted),
         "phases": [_phase(one) for one in found.phases],
         "not_shown": list(NOT_SHOWN),
         "folder": found.folder,
@@ -183,6 +193,7 @@ def text(found: Rehearsal) -> str:
     lines += [f"  {one.phase}: {one.why}" for one in found.phases if one.why]
     lines += _listed("why not", _why_not(found))
     lines += _listed("what going back costs", _back(found.phases))
+    lines += _listed("predicted for the real ZooKeeper", found.predicted)
     lines += _listed("warnings of preflight, which do not decide", found.warnings)
     lines += _listed("assumed", found.assumed)
     lines += _listed("not shown by this", NOT_SHOWN)

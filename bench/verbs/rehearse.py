@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import json
+import shutil
 import signal
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,26 +23,18 @@ from wire.releases import RELEASES
 
 if TYPE_CHECKING:
     from bench.rehearsal.evidence import Evidence
-    from bench.rehearsal.plan import NodeFile, Plan
     from bench.rehearsal.verdict import Rehearsal
-    from bench.rehearsal.znodes import LoadedZnode
-    from emulator.operations.preflight.engine import Finding
-    from emulator.operations.preflight.node_file import Properties
-    from emulator.operations.preflight.report import PreflightReport
-    from emulator.operations.preflight.survey import Survey
+    from bench.verbs.rehearsed_inputs import Prepared
+    from bench.verbs.resumed import GoingOn
 
-_OF_CONTROLLERS: Final = frozenset(
-    {
-        "controller.quorum.election.timeout.ms",
-        "controller.quorum.fetch.timeout.ms",
-        "default.replication.factor",
-        "num.partitions",
-        "broker.session.timeout.ms",
-        "zookeeper.session.timeout.ms",
-    }
-)
-"""What is taken from the file of a controller, beside the bounds of the write-behind."""
-_BOUNDS: Final = "kraftbridge.zk.write.behind."
+Dump = Annotated[Path | None, typer.Option(help="A tree as zk dump printed it.")]
+Ensemble = Annotated[
+    str | None,
+    typer.Option(help="host:port[,…][/chroot]: read its tree instead; it is never written."),
+]
+Reads = Annotated[
+    float, typer.Option(min=1, max=100_000, help="With --zookeeper: reads each second at most.")
+]
 Configs = Annotated[
     list[Path] | None,
     typer.Option(
@@ -57,36 +49,71 @@ Files = Annotated[
     list[Path] | None,
     typer.Argument(help="More files for -c, as in -c *.properties.", show_default=False),
 ]
+Release = Annotated[
+    str | None, typer.Option(help="Kafka release of brokers whose file says none; else 3.9.")
+]
+Load = Annotated[
+    float | None,
+    typer.Option(
+        min=0.1,
+        max=1_000,
+        help="Changes each second; default: 1 for each 1,000 partitions, between 1 and 10.",
+    ),
+]
+Out = Annotated[
+    Path, typer.Option(help="Logs and the report go to rehearsal-<time> in this folder.")
+]
+Trip = Annotated[
+    float | None,
+    typer.Option(
+        min=0.01,
+        max=60_000,
+        help="With --dump: to production's ZooKeeper and back, for what predict says.",
+    ),
+]
+KeepSecrets = Annotated[
+    bool,
+    typer.Option(
+        "--keep-secrets",
+        help="Rehearse with the secrets of the dump; servers' folders are removed at the end.",
+    ),
+]
+Anonymise = Annotated[
+    Path | None,
+    typer.Option(help="Replace names; this file, outside --out, has the table of them."),
+]
+Resume = Annotated[
+    Path | None,
+    typer.Option(help="Folder of an interrupted run: go on with its phase, given the same."),
+]
+WriteFiles = Annotated[
+    Path | None,
+    typer.Option(
+        help="Only write the files given for a copy on this machine: ports and folders mapped."
+    ),
+]
+CopyZooKeeper = Annotated[
+    str, typer.Option(help="With --write-files: host:port of the ZooKeeper of the copy.")
+]
 
 
 def rehearse(  # noqa: PLR0917 - one option each
     files: Files = None,
-    dump: Annotated[Path | None, typer.Option(help="A tree as zk dump printed it.")] = None,
-    zookeeper: Annotated[
-        str | None,
-        typer.Option(help="host:port[,…][/chroot]: read its tree instead; it is never written."),
-    ] = None,
-    reads_per_s: Annotated[
-        float,
-        typer.Option(min=1, max=100_000, help="With --zookeeper: reads each second at most."),
-    ] = 200,
+    dump: Dump = None,
+    zookeeper: Ensemble = None,
+    reads_per_s: Reads = 200,
     configs: Configs = None,
     targets: Targets = None,
-    release: Annotated[
-        str | None, typer.Option(help="Kafka release of brokers whose file says none; else 3.9.")
-    ] = None,
-    load: Annotated[
-        float | None,
-        typer.Option(
-            min=0.1,
-            max=1_000,
-            help="Changes each second; default: 1 for each 1,000 partitions, between 1 and 10.",
-        ),
-    ] = None,
-    out: Annotated[
-        Path, typer.Option(help="Logs and the report go to rehearsal-<time> in this folder.")
-    ] = Path("out"),
+    release: Release = None,
+    load: Load = None,
+    out: Out = Path("out"),
     *,
+    round_trip_ms: Trip = None,
+    keep_secrets: KeepSecrets = False,
+    anonymise: Anonymise = None,
+    resume: Resume = None,
+    write_files: WriteFiles = None,
+    copy_zookeeper: CopyZooKeeper = "127.0.0.1:2181",
     as_json: Json = False,
 ) -> None:
     """Play a whole migration on production's tree, and say go or no-go.
@@ -95,24 +122,46 @@ def rehearse(  # noqa: PLR0917 - one option each
     racks, listeners and releases, all on this machine. It needs Java 17 to 22. Exit code 1: no-go.
     """
     check_name("--out", out)
+    given, wanted = [*(configs or ()), *(files or ())], [*(targets or ())]
+    if write_files is not None:
+        from bench.verbs import written_files
+
+        if dump is not None or zookeeper is not None:
+            why = "--write-files needs files alone: no --dump, no --zookeeper"
+            raise fail(why, ExitCode.WRONG)
+        written_files.write(write_files, given, wanted, copy_zookeeper)
+        return
     if (dump is None) == (zookeeper is None):
         raise fail("give --dump, a tree as zk dump prints it, or --zookeeper", ExitCode.WRONG)
-    if release is not None and release not in RELEASES:
-        raise fail(f"--release is one of {', '.join(RELEASES)}, not {release}", ExitCode.WRONG)
-    given = [*(configs or ()), *(files or ())]
-    if folder := next((one for one in (*given, *(targets or ())) if one.is_dir()), None):
-        raise fail(f"{folder}: a folder, not a file of properties", ExitCode.WRONG)
+    _check(release, [*given, *wanted], anonymise, resume or out)
+    try:
+        from bench.verbs import rehearsed_inputs, resumed, zk_load
+    except ImportError as error:
+        raise fail(f"{error}; {install('spark', 'java')}", ExitCode.UNREACHABLE) from error
     if zookeeper is None:
-        from bench.verbs import zk_load
-
         assert dump is not None, "one of them is given"
         where, document = str(dump), zk_load.read(dump)
     else:
-        where, document = _read(zookeeper, given, reads_per_s)
-    prepared = _prepared(where, document, given, targets or [], release, load)
-    _check_machine(out)
-    _play_in(out, prepared)
+        where, document, round_trip_ms = rehearsed_inputs.read(
+            zookeeper, given, reads_per_s, with_secrets=keep_secrets
+        )
+    options = release, load, keep_secrets, anonymise, round_trip_ms
+    typed = rehearsed_inputs.Given(where, document, given, wanted, *options)
+    prepared = rehearsed_inputs.prepared(typed)
+    going_on = None if resume is None else resumed.read(resume, prepared)
+    _check_machine(out if resume is None else resume)
+    _play_in(out, prepared, going_on)
     raise typer.Exit(_shown(prepared.found, as_json=as_json))
+
+
+def _check(release: str | None, files: Sequence[Path], anonymise: Path | None, out: Path) -> None:
+    """Exit with code 2 if a value does not fit."""
+    if release is not None and release not in RELEASES:
+        raise fail(f"--release is one of {', '.join(RELEASES)}, not {release}", ExitCode.WRONG)
+    if folder := next((one for one in files if one.is_dir()), None):
+        raise fail(f"{folder}: a folder, not a file of properties", ExitCode.WRONG)
+    if anonymise is not None and anonymise.resolve().is_relative_to(out.resolve()):
+        raise fail(f"--anonymise {anonymise}: give a file outside {out}", ExitCode.WRONG)
 
 
 def _check_machine(out: Path) -> None:
@@ -136,7 +185,7 @@ def _check_machine(out: Path) -> None:
         raise fail(str(error), ExitCode.UNREACHABLE) from error
 
 
-def _play_in(out: Path, prepared: _Prepared) -> None:
+def _play_in(out: Path, prepared: Prepared, going_on: GoingOn | None = None) -> None:
     """Play it in a new folder; all that was started has ended when this returns.
 
     Raises:
@@ -144,252 +193,64 @@ def _play_in(out: Path, prepared: _Prepared) -> None:
     """
     from bench.demo.needs import full, room_watched
     from bench.demo.stage import new_folder
+    from bench.verbs import resumed
     from emulator.servers.process import end_undisturbed, interrupt_on_terminate
 
     interrupt_on_terminate(signal.SIGINT)
     try:
-        folder = new_folder(out, "rehearsal")
+        folder = new_folder(out, "rehearsal") if going_on is None else going_on.folder
     except OSError as error:
         raise fail(f"--out {sentence(error)}") from error
     filled: list[str] = []
     try:
         with room_watched(folder) as filled:
-            _played(prepared, folder)
+            _played(prepared, folder, going_on)
     except OSError as error:
         raise fail("".join(filled) or full(folder) or sentence(error)) from error
     except KeyboardInterrupt as error:
         if why := "".join(filled) or full(folder):
             raise fail(why) from error
-        raise fail(f"interrupted: the logs are in {folder}", ExitCode.INTERRUPTED) from error
+        raise fail(
+            f"interrupted: {resumed.advice(folder, prepared)}", ExitCode.INTERRUPTED
+        ) from error
     end_undisturbed()
 
 
-def _read(
-    zookeeper: str, configs: Sequence[Path], reads_per_s: float
-) -> tuple[str, dict[str, Any]]:
-    """The tree of a ZooKeeper without its secrets, read slowly; nothing is written.
+def _played(prepared: Prepared, folder: Path, going_on: GoingOn | None) -> None:
+    """Play it, and leave the evidence in the folder.
 
     Raises:
-        typer.Exit: it cannot be read, and the reason was printed.
+        OSError: something cannot be written.
     """
-    from bench.rehearsal.slowly import SlowReads
-    from emulator.commands.preflight import inputs
-    from emulator.commands.zk.client import CONNECT_TIMEOUT_S, Connector
-    from emulator.io.tls import TlsError
-    from emulator.servers import zk_dump
-
-    try:
-        hosts, security = inputs.ensemble(zookeeper, configs, online=True)
-    except inputs.PreflightError as error:
-        raise fail(str(error), ExitCode.WRONG) from error
-    connect = Connector(security)
-    log_output.write(f"reading {hosts}, {reads_per_s:g} reads/s at most\n")
-    try:
-        tree = zk_dump.dump(
-            hosts,
-            timeout_s=CONNECT_TIMEOUT_S,
-            connect=lambda where: SlowReads(connect(where), reads_per_s),
-        )
-    except (zk_dump.UnreadableError, TlsError) as error:
-        why = f"ZooKeeper at {hosts}: {connect.why}" if connect.why else str(error)
-        raise fail(why, ExitCode.UNREACHABLE) from error
-    return hosts, tree
-
-
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    """What is played, and what was found before."""
-
-    plan: Plan
-    nodes: Sequence[LoadedZnode]
-    cluster_id: str
-    controllers: Mapping[str, object]
-    """Properties of each."""
-    found: Rehearsal
-    digests: Mapping[str, str]
-    """Input -> SHA-256."""
-
-
-def _prepared(  # noqa: PLR0917 - as the command line
-    dump: str,
-    document: dict[str, Any],
-    configs: Sequence[Path],
-    targets: Sequence[Path],
-    release: str | None,
-    load: float | None,
-) -> _Prepared:
-    """Look at everything that is given, before anything is started.
-
-    Raises:
-        typer.Exit: the reason was printed.
-    """
-    from bench.rehearsal import plan as planning
-    from bench.rehearsal.evidence import sha256_of
-    from bench.rehearsal.secrets import without_secrets
-    from bench.rehearsal.verdict import Rehearsal
-    from bench.rehearsal.znodes import loadable
-    from emulator.commands.preflight.inputs import PreflightError
-    from emulator.servers.zk_dump import contents
-
-    try:
-        nodes = loadable(document, open_acls=True).nodes
-        survey = _survey(document, configs, targets)
-        data = contents(document)
-        made = planning.plan(data, _brokers_files(survey), RELEASES, release)
-        cluster_id = _cluster_id(data.get("/cluster/id"))
-    except PreflightError as error:
-        raise fail(str(error), ExitCode.WRONG) from error
-    except ValueError as error:  # of the dump: its form, its brokers, an access rule
-        raise fail(f"{dump}: {error}", ExitCode.WRONG) from error
-    _check(dump, survey, made)
-    report = _preflight(survey)
-    counts = survey.copy.records
-    partitions = counts.get("PARTITION_RECORD", 0)
-    found = Rehearsal(
-        dump,
-        counts.get("TOPIC_RECORD", 0),
-        partitions,
-        planning.load_per_s(partitions) if load is None else load,
-        brokers=[
-            {
-                "id": one.id,
-                "release": one.release,
-                "source": one.source,
-                "rack": one.rack,
-                "listeners": [*one.listeners],
-            }
-            for one in made.brokers
-        ],
-        assumed=[*made.assumed, *_not_looked_at(report)],
-        blockers=_findings(report, "blocker"),
-        warnings=_findings(report, "warning"),
-        refusals=[f"{one.znode}: {one.reason}" for one in survey.copy.refusals],
-    )
-    read = hashlib.sha256(json.dumps(document).encode()).hexdigest()
-    digests = {dump: sha256_of(Path(dump)) if Path(dump).is_file() else read}
-    digests |= {str(one): sha256_of(one) for one in (*configs, *targets)}
-    clean = [replace(one, data=without_secrets(one.path, one.data)) for one in nodes]
-    return _Prepared(made, clean, cluster_id, _of_controllers(survey), found, digests)
-
-
-def _survey(document: dict[str, Any], configs: Sequence[Path], targets: Sequence[Path]) -> Survey:
-    from importlib.util import find_spec
-
-    from emulator.commands.preflight import inputs
-    from emulator.operations.preflight.survey import of_dump
-
-    return replace(
-        of_dump(document, [inputs.read_properties(one) for one in configs]),
-        targets=[inputs.read_properties(one) for one in targets],
-        identities=inputs.logins(configs),
-        decodes=find_spec("cryptography") is not None,
-    )
-
-
-def _preflight(survey: Survey) -> PreflightReport:
-    from emulator.operations.preflight import report
-
-    return report.run(survey)
-
-
-def _findings(found: PreflightReport, severity: str) -> list[str]:
-    return [_finding(one) for one in found.findings if one.severity.value == severity]
-
-
-def _not_looked_at(found: PreflightReport) -> list[str]:
-    if not found.not_run:
-        return []
-    count = len(found.not_run)
-    return [f"that {count} checks of preflight, which need more files, find nothing"]
-
-
-def _finding(one: Finding) -> str:
-    from emulator.operations.preflight.engine import printed
-
-    return printable(f"{printed(one.code)} {one.znode}: {one.fact}")
-
-
-def _brokers_files(survey: Survey) -> list[NodeFile]:
-    from bench.rehearsal.plan import NodeFile
-
-    return [
-        NodeFile(one.name, number, one.values)
-        for one in survey.brokers
-        if (number := one.node_id) is not None
-    ]
-
-
-def _of_controllers(survey: Survey) -> dict[str, object]:
-    """Properties of the first controller's file that its rehearsal can have too."""
-    first: Properties | None = next(iter(survey.controllers), None)
-    values = {} if first is None else first.values
-    return {
-        key: value.strip()
-        for key, value in values.items()
-        if key in _OF_CONTROLLERS or key.startswith(_BOUNDS)
-    }
-
-
-def _cluster_id(data: bytes | None) -> str:
-    from bench.rehearsal.plan import PlanError
-
-    try:
-        return str(json.loads(data or b"")["id"])
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise PlanError(
-            "there is no /cluster/id in it that can be read: it is no tree of a Kafka cluster, or "
-            "was dumped with a wrong chroot"
-        ) from error
-
-
-def _check(dump: str, survey: Survey, made: Plan) -> None:
-    """Refuse what is no beginning of a migration.
-
-    Raises:
-        typer.Exit: with code 2.
-    """
-    from bench.demo.controllers import IDS
-    from emulator.operations.preflight.stage import MigrationStage, standing
-
-    now = standing(survey)
-    if now.stage in {
-        MigrationStage.UNDER_WAY,
-        MigrationStage.DUAL_WRITE,
-        MigrationStage.FINALISED,
-        MigrationStage.FOREIGN,
-        MigrationStage.EMPTIED,
-    }:
-        raise fail(
-            f"{dump}: {now.stage.value}: {now.text}. A rehearsal begins before a migration: dump "
-            "the tree of a cluster in ZooKeeper mode",
-            ExitCode.WRONG,
-        )
-    if taken := sorted({one.id for one in made.brokers} & {*IDS}):
-        raise fail(
-            f"{dump}: broker {taken[0]} has the id of a controller of the rehearsal "
-            f"({IDS[0]} to {IDS[-1]}), which cannot be changed yet",
-            ExitCode.WRONG,
-        )
-
-
-def _played(prepared: _Prepared, folder: Path) -> None:
     from bench.rehearsal.evidence import Evidence
     from bench.rehearsal.phases import PHASES
     from bench.rehearsal.progress import Progress
     from bench.rehearsal.run import play
     from bench.rehearsal.stage import RehearsalStage
+    from bench.rehearsal.verdict import OF_THE_RUN
     from bench.verbs.rehearsed_brokers import RehearsedBrokers
 
     log_output.never_wait()
     found = prepared.found
-    found.folder = str(folder)
+    found.folder = folder.name if prepared.anonymous else str(folder)
     brokers = RehearsedBrokers(prepared.plan.brokers, prepared.cluster_id)
-    more = prepared.controllers
-    evidence = Evidence(folder)
-    _begun(evidence, prepared)
+    if going_on is None:
+        evidence = Evidence(folder)
+        _begun(evidence, prepared)
+    else:
+        evidence = Evidence(folder, resumed=going_on.hash)
+        evidence.add("resumed", at=time.time())
     with (
         Progress(PHASES, len(found.brokers), found.partitions, _line) as progress,
-        RehearsalStage(folder, prepared.plan, brokers, prepared.cluster_id, more) as stage,
+        _servers_folder(folder, prepared.secrets) as servers,
+        RehearsalStage(
+            servers,
+            prepared.plan,
+            brokers,
+            prepared.cluster_id,
+            prepared.controllers,
+            elsewhere=prepared.elsewhere,
+        ) as stage,
     ):
         progress.note(
             f"{found.topics:,} topics, {found.partitions:,} partitions, {len(found.brokers)} "
@@ -400,7 +261,7 @@ def _played(prepared: _Prepared, folder: Path) -> None:
         play(stage, prepared.nodes, found, evidence, progress.note, begins=progress.begin)
     _kept(found, folder)
     for reason in found.reasons:
-        if reason.kind != "phase":  # those follow from the phases
+        if reason.kind not in OF_THE_RUN | {"phase"}:  # the last follow from the phases
             evidence.add("reason", of=reason.kind, text=reason.text)
     evidence.add_files()
     evidence.add("end", verdict="go" if found.go else "no-go")
@@ -408,7 +269,42 @@ def _played(prepared: _Prepared, folder: Path) -> None:
     found.hash = evidence.hash
 
 
-def _begun(evidence: Evidence, prepared: _Prepared) -> None:
+@contextlib.contextmanager
+def _servers_folder(folder: Path, secrets: Collection[bytes]) -> Iterator[Path]:
+    """Where servers keep their data; with secrets beside the folder, and only their output stays.
+
+    Raises:
+        OSError: it cannot be made, or not be removed.
+    """
+    if not secrets:
+        yield folder
+        return
+    servers = folder.with_name(f"{folder.name}-with-secrets")
+    servers.mkdir(mode=0o700)
+    try:
+        try:
+            yield servers
+        finally:
+            _keep_output(servers, folder, secrets)
+    finally:
+        shutil.rmtree(servers)
+
+
+def _keep_output(servers: Path, folder: Path, secrets: Collection[bytes]) -> None:
+    """Copy what servers have said, if there is no secret in it.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    for path in sorted(servers.rglob("*.out")):
+        text = path.read_bytes()
+        if not any(one in text for one in secrets):
+            kept = folder / path.relative_to(servers)
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.write_bytes(text)
+
+
+def _begun(evidence: Evidence, prepared: Prepared) -> None:
     """The first rows: versions, the command, digests of all inputs, what was found before."""
     import platform
     import sys
@@ -420,7 +316,7 @@ def _begun(evidence: Evidence, prepared: _Prepared) -> None:
     evidence.add(
         "begin",
         at=time.time(),
-        command=sys.argv[1:],
+        command=_command(sys.argv[1:], anonymous=prepared.anonymous),
         versions={"kraft-bridge": version("kraft-bridge"), "python": platform.python_version()},
         phases=[one.name for one in PHASES],
         load_per_s=found.load_per_s,
@@ -433,6 +329,15 @@ def _begun(evidence: Evidence, prepared: _Prepared) -> None:
         evidence.add("input", name=name, sha256=digest)
     for one in found.warnings:
         evidence.add("warning", text=one)
+    for one in found.predicted:
+        evidence.add("predicted", text=one)
+
+
+def _command(words: Sequence[str], *, anonymous: bool) -> list[str]:
+    """What was typed; without names the options alone."""
+    if not anonymous:
+        return [*words]
+    return ["rehearse", *(one.partition("=")[0] for one in words if one.startswith("-"))]
 
 
 def _line(text: str) -> None:

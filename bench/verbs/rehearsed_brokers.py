@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
@@ -62,6 +63,8 @@ class _Member(FleetMember):
             plan.id, settings, images, clock, _Unobserved(), control=control, listeners=listeners
         )
         self._plan = plan
+        # The same in a run that goes on with an interrupted one: its folder is not another one.
+        self._directory = hashlib.sha256(f"{cluster_id} {plan.id}".encode()).digest()[:16]
         self._values: dict[str, str] = {}
 
     def turn(self, mode: BrokerMode, around: Around, common: Shared) -> None:

@@ -337,7 +337,7 @@ version, unjudged
         "rehearse --json",
         _members("""
             verdict               str    `go` or `no-go`
-            reasons[].kind        str    preflight, copy, broker, change, stores, phase
+            reasons[].kind        str    preflight, file, copy, broker, change, stores, phase
             reasons[].text        str    why it is no-go
             dump                  str    file, or ZooKeeper
             topics                int    copied
@@ -346,6 +346,7 @@ version, unjudged
             brokers[]{}           any    `id`, `release`, its `source`, `rack`, `listeners`
             assumed[]             str    what no file said
             warnings[]            str    of preflight
+            predicted[]           str    of the real round trip to ZooKeeper; it does not decide
             phases[]{}            any    `phase`, `state`, `why`, figures with their units
             not_shown[]           str    what emulated brokers do not show
             folder                str    of the run

@@ -41,6 +41,7 @@ class Recorded:
         self.modes: dict[int, BrokerMode] = {}
         self.behind = 0
         """Looks until replicas are in sync."""
+        self.active = True
         self.waiting: list[dict[str, Any]] = []
         self.refusals: list[dict[str, Any]] = []
         self.never = ""
@@ -79,7 +80,13 @@ class Recorded:
     def ruling(self) -> Ruling:
         return Ruling(False)
 
-    def leading(self) -> dict[str, Any]:
+    def leading(self) -> dict[str, Any] | None:
+        return self.status() if self.active else None
+
+    def statuses(self) -> list[dict[str, Any]]:
+        return [self.status()]
+
+    def status(self) -> dict[str, Any]:
         return {
             "migration": {
                 "driver_state": "DUAL_WRITE",
@@ -132,6 +139,18 @@ def test_a_reason_that_waiting_does_not_remove_ends_the_phase_with_its_text(
     ]
     with pytest.raises(StuckError, match=r"^it stays$"):
         phases._until(playing(stage), "x", lambda _status: False)
+
+
+@pytest.mark.parametrize("act", [phases.from_kraft, phases.copy])
+def test_what_zookeeper_refuses_of_every_controller_ends_the_phase_too(
+    act: Callable[[Play], None],
+) -> None:
+    stage = Recorded()
+    stage.active = False
+    fatal = {"subject": "/controller_epoch", "text": "it is not there", "fatal": True}
+    stage.waiting = [{**fatal, "why": "no_controller_epoch"}]
+    with pytest.raises(StuckError, match=r"^it is not there$"):
+        act(playing(stage))
 
 
 def test_a_broker_that_is_refused_again_and_again_ends_the_phase() -> None:

@@ -104,6 +104,8 @@ def test_the_controllers_listener_has_a_name_that_no_broker_has() -> None:
         ({"/brokers/ids": None}, "no broker is registered in it"),
         ({"/brokers/ids/1": b"{"}, "/brokers/ids/1 is not the registration"),
         ({"/brokers/ids/1": b"[]"}, "/brokers/ids/1 is not the registration"),
+        ({"/brokers/ids/1": b'{"endpoints":["A\\nB://h:1"]}'}, "is no name of a listener"),
+        ({"/brokers/ids/1": b'{"endpoints":["://h:1"]}'}, "is no name of a listener"),
         ({"/brokers/ids/1": b'{"endpoints":5}'}, "/brokers/ids/1 is not the registration"),
         ({"/brokers/ids/1": b'{"endpoints":[5]}'}, "/brokers/ids/1 is not the registration"),
         ({"/brokers/ids/1": b'{"rack":{}}'}, "/brokers/ids/1 is not the registration"),

@@ -43,11 +43,10 @@ class Stat:
 @pytest.mark.parametrize("per_s", [20.0, 200.0])
 def test_reads_come_no_faster_than_asked_for_and_nothing_else_is_done(per_s: float) -> None:
     server = Recorded()
+    client = SlowReads(server, per_s, lambda: server.now_s, server.pause)  # type: ignore[arg-type]
 
-    def connect(_hosts: str) -> Any:
-        return SlowReads(server, per_s, lambda: server.now_s, server.pause)  # type: ignore[arg-type]
-
-    found = zk_dump.dump("h:1", connect=connect)
+    found = zk_dump.dump("h:1", connect=lambda _hosts: client)  # type: ignore[arg-type,return-value]
+    assert client.trip_s == pytest.approx(0.001)
     assert found["count"] == 50
     assert {name for _, name in server.asked} == {
         "start",
@@ -59,8 +58,8 @@ def test_reads_come_no_faster_than_asked_for_and_nothing_else_is_done(per_s: flo
         "stop",
         "close",
     }
-    reads = [at for at, name in server.asked if name.startswith("get")]
-    assert len(reads) == 151
+    reads = [at for at, name in server.asked if name.startswith(("get", "sync"))]
+    assert len(reads) == 11 + 151
     gaps = [after - before for before, after in pairwise(reads)]
     assert min(gaps) >= 1 / per_s - 1e-9
     assert max(gaps) < 1 / per_s + 0.01, "and no slower"
