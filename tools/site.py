@@ -29,7 +29,12 @@ from tools.package import ENVIRONMENTS, PackageError, environment, run
 from tools.recorded import ROOT
 
 NAV: Final[Mapping[str, tuple[str, ...]]] = {
-    "Tutorial": ("docs/rehearse.md", "docs/your-own-cluster.md", "compose/README.md"),
+    "Tutorial": (
+        "docs/rehearse.md",
+        "docs/your-own-cluster.md",
+        "docs/clone.md",
+        "compose/README.md",
+    ),
     "How to": (
         "docs/runbook.md",
         "docs/rollback.md",
