@@ -54,7 +54,9 @@ _REMEDIES: Final = {
     "The logs of the controllers have the reason.",
     3: "Do not finalise. The logs of the controllers and brokers of the time of the kills have "
     "the reason; what clients sent and did not get is to be sent again.",
-    4: "Do not finalise. Keep both stores as they are: `kraft-bridge zk diff` names what differs.",
+    4: "Do not finalise. Do not go back yet either: brokers in ZooKeeper mode use what is in "
+    "ZooKeeper. `kraft-bridge zk diff` names what differs; `kraft-bridge zk reconcile` makes "
+    "ZooKeeper equal to the log. Then `zk diff` must print EQUAL.",
 }
 """By the step of the demonstration."""
 _OF_SPEED: Final = "Run it again on a quiet machine; for safety nothing follows."

@@ -313,7 +313,8 @@ def _kept(status: Document) -> tuple[str, str, str]:
         text = "a rollback loses access control entries that no znode can hold, see below"
         return "wait", "All but some ACLs", text
     if not missing:
-        text = f"the stores were compared as a whole at {compared[11:19]} UTC" if compared else ""
+        text = "both stores were compared as a whole, and made equal, at "
+        text = f"{text}{compared[11:19]} UTC" if compared else ""
         return "ok", "Yes: ZooKeeper has every change", text
     are = "1 change is" if missing == 1 else f"{missing:,} changes are"
     text = f"{are} on the way to ZooKeeper; a rollback waits for them"
@@ -326,7 +327,7 @@ def what_limits(status: Document, filled: Sequence[Mapping[str, Any]]) -> dict[s
     if elsewhere := _elsewhere(status):
         return _answer(ask, "wait", *elsewhere)
     if migration is None or name == "final":
-        return _answer(ask, "ok", "ZooKeeper does not", "this controller does not write to it")
+        return _answer(ask, "ok", "Nothing", "ZooKeeper is not written")
     fullest = max(filled, key=lambda one: float(one["share"]), default=None)
     if migration["blocked"]:
         text = (
@@ -334,7 +335,7 @@ def what_limits(status: Document, filled: Sequence[Mapping[str, Any]]) -> dict[s
         )
         return _answer(ask, "bad", "ZooKeeper blocks KRaft", text)
     if waits := migration["waiting"]:
-        more = f" (and {len(waits) - 1} more below)" if len(waits) > 1 else ""
+        more = f" (and {len(waits) - 1} more, below)" if len(waits) > 1 else ""
         worst = max(waits, key=lambda one: bool(one["fatal"]))
         return _answer(ask, "bad" if worst["fatal"] else "wait", "It waits", worst["text"] + more)
     if name in _ENDED:
@@ -366,11 +367,13 @@ def how_long_blocked(status: Document, series: Series) -> dict[str, str]:
     recent = series.grown("blocked_ms")
     since = f"since {(iso(series.begun_ms) or '')[11:19]} UTC"
     begun = f"this process of controller {status['node_id']} began then; earlier is not counted"
+    watched = duration((series.newest("at_ms") or series.begun_ms) - series.begun_ms)
     if waiting:
         text = f"{waiting:,.0f} requests wait; {duration(in_all)} in all {since}: {begun}"
         return _answer(ask, "bad", f"Now; {duration(recent)} of 15 min", text)
     if not in_all:
-        return _answer(ask, "ok", f"Never {since}", begun)
+        text = f"watched {since}: {begun}"
+        return _answer(ask, "ok", f"0 ms in the last {watched}", text)
     text = f"{duration(recent)} of it in the last 15 minutes; {begun}"
     return _answer(ask, "wait" if recent else "ok", f"{duration(in_all)} {since}", text)
 

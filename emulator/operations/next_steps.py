@@ -92,7 +92,7 @@ class NextStep:
     of this program. ``node``: the id of a controller or broker. ``flag``: with or without
     ``zookeeper.metadata.migration.enable``. ``wait_for``: a value of ``status --wait``.
     ``problem``: something is not as it should be. ``now``: it may be taken now. ``no_way_back``: it
-    makes the migration final, unless there is a hold.
+    makes the migration final, unless kraftbridge.finalise.hold=true is set.
     """
 
     action: Action
@@ -385,9 +385,10 @@ A controller tries for ever; after so long somebody has to look."""
 SESSION_TRIES: Final = 12
 """A broker tries again after 0.1, 0.2, 0.4 … s, broker.session.timeout.ms at most. So many tries
 outlast the session of its last process, unless that is alive."""
+UNLESS_HELD: Final = "unless kraftbridge.finalise.hold=true is set"
 LAST_START: Final = (
-    "this is the last restart: it is final and cannot be undone, unless there is a hold (to go "
-    "back instead, start it with the flag)"
+    f"this is the last restart: it is final and cannot be undone, {UNLESS_HELD} (to go back "
+    "instead, start it with the flag)"
 )
 NEED_FLAG: Final = frozenset({"zookeeper_broker", "no_mark"})
 """What is missing and can come only while a controller with the flag leads."""
@@ -460,7 +461,9 @@ class _Looking:
         if self._ahead is Ahead.NOTHING:
             refused = self._refusals() if self._leader == self._own else []
             found = [*self._down(), *self._without_leader(), *refused]
-            return [*found, NextStep(Action.NOTHING)][:1]
+            final = self._status["phase"]["name"] == "final"
+            why = "the migration is done; ZooKeeper may be stopped" if final else ""
+            return [*found, NextStep(Action.NOTHING, why)][:1]
         found = [*self._down(), *self._without_leader()][:1]
         if found and self._ahead is not Ahead.SEE_ROLLBACK:  # none is started again then
             return found
@@ -585,7 +588,7 @@ class _Looking:
         if self._leader != self._own:
             return None, (
                 f"with {FLAG} or without, as it ran last: once no controller has it the migration "
-                f"is final and cannot be undone, unless there is a hold; {why}"
+                f"is final and cannot be undone, {UNLESS_HELD}; {why}"
             )
         needs = [one for one in self._end.get("missing", ()) if one["why"] in NEED_FLAG]
         if needs:
@@ -782,9 +785,9 @@ class _Looking:
             found.append(NextStep(Action.DIFF, why, self._diff_command()))
         voters = [one["id"] for one in self._quorum["voters"] if one["migration_flag"] is not False]
         voters.sort(key=lambda each: each == self._own)
-        why = "one by one, the leader last; the last restart is final, unless there is a hold"
+        why = f"one by one, the leader last; the last restart is final, {UNLESS_HELD}"
         if len(voters) == 1:
-            why = "the last restart: it is final and cannot be undone, unless there is a hold"
+            why = f"the last restart: it is final and cannot be undone, {UNLESS_HELD}"
         for at, each in enumerate(voters):
             last = each == voters[-1]
             found.append(self._controller(each, flag=False, why="" if at else why, last=last))

@@ -126,8 +126,8 @@ def test_the_last_start_says_that_it_is_final(why: str, flag: bool | None) -> No
     first, typed = lines((step,))
     assert first == (
         "next: start controller 3001 without zookeeper.metadata.migration.enable: this is the last "
-        "restart: it is final and cannot be undone, unless there is a hold (to go back instead, "
-        "start it with the flag)"
+        "restart: it is final and cannot be undone, unless kraftbridge.finalise.hold=true is set "
+        "(to go back instead, start it with the flag)"
     )
     assert typed == "type: kraft-bridge controller -c FILE"
     assert as_json((step,))[0]["flag"] is False
