@@ -377,6 +377,7 @@ def _runs(play: Play, number: int) -> None:
         StuckError: it ended, or the quorum refuses it.
     """
     brokers = play.stage.brokers
+    hopeless = _Hopeless(play, _STAYS_FROM_THE_START)
 
     def runs() -> bool:
         if why := brokers.ended(number):
@@ -384,6 +385,8 @@ def _runs(play: Play, number: int) -> None:
         if not brokers.absent(number):
             return True
         _refused(play, number)
+        if play.stage.leading() is None:
+            hopeless.look()
         return False
 
     _wait(play, f"broker {number}", runs)
@@ -471,10 +474,13 @@ class _Hopeless:
 
     Args:
         play: whose stage is looked at.
+        kinds: of reasons that count; empty: these, and each that waiting alone does not remove.
+            After a rollback controllers have such a reason, and brokers do well without them.
     """
 
-    def __init__(self, play: Play) -> None:
+    def __init__(self, play: Play, kinds: frozenset[str] = frozenset()) -> None:
         self._play = play
+        self._kinds = kinds
         self._since_s: float | None = None
 
     def look(self) -> None:
@@ -487,7 +493,7 @@ class _Hopeless:
             str(one["text"])
             for status in self._play.stage.statuses()
             for one in (status["migration"] or {}).get("waiting", ())
-            if one["fatal"] or one["why"] in _STAYS_FROM_THE_START
+            if one["why"] in _STAYS_FROM_THE_START or (one["fatal"] and not self._kinds)
         ]
         now_s = time.monotonic()
         self._since_s = (self._since_s or now_s) if found else None

@@ -153,6 +153,19 @@ def test_what_zookeeper_refuses_of_every_controller_ends_the_phase_too(
         act(playing(stage))
 
 
+def test_it_ends_while_brokers_are_about_to_register_and_not_for_what_a_rollback_leaves() -> None:
+    stage = Recorded()
+    stage.active, stage.never = False, "no controller answers"
+    fatal = {"subject": "/x", "text": "it is not there", "fatal": True}
+    stage.waiting = [{**fatal, "why": "no_controller_epoch"}]
+    with pytest.raises(StuckError, match=r"^it is not there$"):
+        phases.all_run(playing(stage))
+    stage.waiting = [{**fatal, "why": "zookeeper_mode_took_over"}]
+    hopeless = phases._Hopeless(playing(stage), phases._STAYS_FROM_THE_START)
+    for _ in range(3):
+        hopeless.look()
+
+
 def test_a_broker_that_is_refused_again_and_again_ends_the_phase() -> None:
     stage = Recorded()
     stage.never = "it was refused"
