@@ -3,8 +3,8 @@
 The live page is that of a migration of real brokers, in each of four phases. Each page is opened at
 two widths, light and dark. What must hold: nothing is wider than the window, no text has a contrast
 below 4.5, the page's policy and its script complain of nothing; of the live page also: an arrow key
-shows an earlier figure, and a hostile name stays text. Its pictures of 1280 px go to docs/pictures,
-all to the folder that is given.
+shows an earlier figure, a hostile name stays text, and no "null" is shown. Its pictures of 1280 px
+go to docs/pictures, all to the folder that is given.
 
 Chromium is driven over a pair of pipes, by its DevTools protocol: no library, no port.
 """
@@ -212,6 +212,10 @@ _HOSTILE: Final = """(() => {
 })()"""
 
 
+_NO_WORDS: Final = r"""document.body.innerText.match(/\b(null|undefined|NaN)\b/g) || []"""
+"""What a script shows by mistake."""
+
+
 def looked_at(seen: Browser, url: str, name: str, out: Path) -> list[str]:
     """Open the page in each width and scheme; returns what is wrong.
 
@@ -233,6 +237,7 @@ def looked_at(seen: Browser, url: str, name: str, out: Path) -> list[str]:
             wrong += [f"{where}: contrast of {one}" for one in seen.value(_CONTRAST)]
             if seen.value(_KEYS) != [True, False]:
                 wrong.append(f"{where}: an arrow key shows no earlier figure")
+            wrong += [f"{where}: {one} is shown" for one in seen.value(_NO_WORDS)]
             (out / f"live-{name}-{width}-{scheme}.png").write_bytes(seen.picture(whole=True))
             if (width, scheme) == (WIDTHS[0], SCHEMES[0]):
                 small = few_colours(seen.picture())
