@@ -156,7 +156,8 @@ class Browser:
 @contextlib.contextmanager
 def browser(program: str) -> Iterator[Browser]:
     """A browser until the end of the block."""
-    with tempfile.TemporaryDirectory() as folder:
+    # Children of Chromium may write into its profile while it is removed.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         found = Browser(program, Path(folder))
         try:
             yield found
