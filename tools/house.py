@@ -74,17 +74,26 @@ def floors(graph: Mapping[str, set[str]]) -> dict[str, int]:
     return {one: floor(one) for one in graph}
 
 
-def main() -> None:
-    """Print it."""
-    paths = [path.relative_to(ROOT) for top in TOP for path in (ROOT / top).rglob("*.py")]
-    files = {".".join(path.with_suffix("").parts).removesuffix(".__init__"): path for path in paths}
-    graph = arrows(files)
-    high = floors(graph)
-    circles = {
+def circles_of(graph: Mapping[str, set[str]]) -> set[tuple[str, ...]]:
+    """The rooms of each circle."""
+    return {
         tuple(sorted({other for other in reached(graph, one) if one in reached(graph, other)}))
         for one in graph
         if one in reached(graph, one)
     }
+
+
+def checkout() -> dict[str, set[str]]:
+    """The rooms and arrows of this checkout."""
+    paths = [path.relative_to(ROOT) for top in TOP for path in (ROOT / top).rglob("*.py")]
+    files = {".".join(path.with_suffix("").parts).removesuffix(".__init__"): path for path in paths}
+    return arrows(files)
+
+
+def main() -> None:
+    """Print it."""
+    graph = checkout()
+    high, circles = floors(graph), circles_of(graph)
     total = sum(map(len, graph.values()))
     print(f"{len(graph)} rooms, {total} arrows, {max(high.values())} floors")
     print(f"circles: {'; '.join(map(', '.join, sorted(circles))) or 'none'}")

@@ -6,7 +6,8 @@ from typing import Any
 
 import typer
 
-from emulator import cli
+from emulator.commands import VERBS
+from emulator.commands.every import app_of
 
 
 def leaves(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -25,7 +26,7 @@ def page() -> Iterator[str]:
     yield "What `--help` of each verb prints, without its examples.\n"
     yield "Next: [what each exit code means](command-line.md#exit-codes), and\n"
     yield "[which nodes `status` asks](command-line.md#which-nodes-status-asks).\n"
-    top = typer.main.get_command(cli.app)
+    top = typer.main.get_command(app_of("", VERBS))
     # It has the names of the help option, which a command keeps once it was asked.
     parent = top.make_context("kraft-bridge", [], resilient_parsing=True)
     for words, command in leaves(top):

@@ -28,6 +28,7 @@ from emulator.commands.exits import ExitCode
 from emulator.commands.preflight import inputs
 from emulator.config.names import KAFKA_CONFIG_NAMES
 from emulator.config.zookeeper import connect_string
+from emulator.controller.api.alter_client_quotas import IP_KEYS, KEYS
 from emulator.controller.tables.config_defs import topic_configs
 from emulator.io import log_output
 from emulator.io.printable import printable, sentence
@@ -38,7 +39,6 @@ from emulator.operations.preflight.report import PreflightReport
 from emulator.operations.preflight.stage import MigrationStage, standing
 from emulator.operations.preflight.survey import Survey, of_dump
 from emulator.servers.zk_dump import contents
-from emulator.znodes.client_entities import TYPES
 from wire.releases import RELEASES
 
 _OF_CONTROLLERS: Final = frozenset(
@@ -279,7 +279,7 @@ def _anonymised(
     Raises:
         typer.Exit: the table cannot be read or written.
     """
-    known = KAFKA_CONFIG_NAMES | topic_configs(planning.NEWEST).keys() | TYPES.keys() | _DYNAMIC
+    known = KAFKA_CONFIG_NAMES | topic_configs(planning.NEWEST).keys() | KEYS | IP_KEYS | _DYNAMIC
     names = Names(_table(given.table), json.dumps(clean), known, secrets=given.keep_secrets)
     shown = naming.anonymised(clean, names)
     made = planning.plan(contents(shown), _named(survey, names), RELEASES, given.release)
