@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -24,6 +25,8 @@ from wire.plain import to_plain
 from wire.record_serde import decode_record
 from wire.schema import ZERO_UUID, Layout, api_name, declared_messages, layout, spec
 
+STARTS_S: Final = 30.0
+"""Within this time a controller that listens knows its cluster."""
 METADATA: Final = "__cluster_metadata"
 _FETCH_VERSION: Final = 13
 """With topic ids, which Kafka 3.9 asks for; every release of a controller has it."""
@@ -123,12 +126,22 @@ class Side:
         self._numbers = itertools.count(1)
         self._waiting = (0, 0, 0)
         self._sent = Operation("", 0)
-        self.cluster_id = str(
-            self.ask(Operation("DescribeCluster", 1, {"endpoint_type": 2})).cluster_id
-        )
+        self.cluster_id = self._asked_cluster_id()
         self._epoch = -1
         self._offset = 0
         self.begin()
+
+    def _asked_cluster_id(self) -> str:
+        """A controller that has just started answers with an error at first, and without the id."""
+        end_s = time.monotonic() + STARTS_S
+        while True:
+            answer = self.ask(Operation("DescribeCluster", 1, {"endpoint_type": 2}))
+            if not answer.error_code:
+                return str(answer.cluster_id)
+            if time.monotonic() > end_s:
+                why = f"{answer.error_code} {answer.error_message or ''}".strip()
+                raise UnreachableError(f"{self.address} does not say its cluster id: error {why}")
+            time.sleep(0.1)
 
     def close(self) -> None:
         """End it."""
