@@ -105,7 +105,11 @@ def test_no_text_names_a_registry_or_a_path_of_one_machine():
     words = ["/work" + "/", "/root" + "/", "/tmp" + "/", "maven" + "2/", "pypi" + ".org"]
     words += ["repo1" + ".maven", "FIX" + "ME", "TO" + "DO"]
     pattern = re.compile("|".join(map(re.escape, words)))
-    texts = [p for p in tracked() if p.suffix in {".py", ".md", ".toml", ".xml", ".lock", ".txt"}]
+    texts = [
+        p
+        for p in tracked()
+        if p.suffix in {".py", ".md", ".toml", ".xml", ".lock", ".txt", ".jsonl"}
+    ]
     found = [
         f"{name(path)}:{number}: {match[0]}"
         for path in texts

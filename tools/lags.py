@@ -91,7 +91,8 @@ def slow_log() -> Iterator[str]:
     file, found = rows("slow-log-*.jsonl")
     loud = sum(row["others_cores"] >= QUIET_CORES for row in found)
     yield (
-        f"[Rows](rows/{file.name}), one round{f', {loud} of them not quiet' if loud else ''}:\n\n"
+        f"[Rows](rows/{file.name}), {found[0]['versions'].split(' (')[0]}, one round"
+        f"{f', {loud} of them not quiet' if loud else ''}:\n\n"
         "| changes/s due | done, /s | some change waited, of the load's time | "
         "records behind, at most | commit p50, ms | cores in use | other programs, cores |\n"
         "|---:|---:|---:|---:|---:|---:|---:|\n"

@@ -22,6 +22,7 @@ from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qs
 
 from emulator.config.words import duration, several
+from emulator.config.zookeeper_mode import MIGRATION
 from emulator.io.http import ByQuery, Page, Routes
 from emulator.io.printable import printable_in
 from emulator.metadata.brokers import Broker
@@ -64,7 +65,6 @@ Advice: TypeAlias = Callable[[Document, str], tuple[str, Sequence[Mapping[str, A
 """The verdict of ``kraft-bridge status`` and its steps, from a status and the option that asks for
 it; the verb that starts a controller hands it in."""
 Row: TypeAlias = tuple[float | None, ...]
-FLAG: Final = "zookeeper.metadata.migration.enable"
 _STOP: Final = (
     "kraft-bridge rollback stops the controllers, then each broker restarts without the keys of "
     "the migration"
@@ -396,7 +396,7 @@ def _back(status: Document) -> tuple[str, str, str]:
     if name == "not migrating":
         return "ok", "Nothing to go back from", "no migration was begun"
     if migration is None:
-        text = f"start a controller with {FLAG}=true again; then this line says what it costs"
+        text = f"start a controller with {MIGRATION}=true again; then this line says what it costs"
         return "wait", "Still possible", text
     back = migration["going_back"]
     if not back["possible"]:

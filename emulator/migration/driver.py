@@ -265,7 +265,7 @@ class MigrationDriver:
         return self._proceed(self.write_behind.drain(now_ms), now_ms)
 
     def _sooner(self, now_ms: int) -> None:
-        """What a poll waits for may have changed; a purge does not wait for anything."""
+        """What a poll waits for may have changed; a purge comes by the clock alone."""
         if self.state is not State.DUAL_WRITE:
             self._retry.sooner(now_ms)
 

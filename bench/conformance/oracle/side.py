@@ -132,7 +132,10 @@ class Side:
         self.begin()
 
     def _asked_cluster_id(self) -> str:
-        """A controller that has just started answers with an error at first, and without the id."""
+        """Kafka's refuses, and gives no id, until it has applied its metadata.version.
+
+        Source: ControllerApis.handleDescribeCluster, Kafka 3.9.
+        """
         end_s = time.monotonic() + STARTS_S
         while True:
             answer = self.ask(Operation("DescribeCluster", 1, {"endpoint_type": 2}))
