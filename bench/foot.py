@@ -35,11 +35,15 @@ class Foot:
     """Draws until its ``with`` block ends, and then leaves nothing.
 
     Args:
-        console: of a terminal on which lines may be drawn over.
+        console: where it is drawn.
         shown: makes what is shown now; called in a thread, under a lock.
+        drawn: whether it is drawn at all; see :func:`drawable`.
     """
 
-    def __init__(self, console: Console, shown: Callable[[], RenderableType]) -> None:
+    def __init__(
+        self, console: Console, shown: Callable[[], RenderableType], *, drawn: bool = True
+    ) -> None:
+        self.drawn = drawn
         self._console = console
         self._shown = shown
         self._cells: list[int] = []
@@ -49,17 +53,22 @@ class Foot:
         self._thread = threading.Thread(target=self._redraw, name="foot", daemon=True)
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        if self.drawn:
+            self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
-        self._thread.join()
-        self._write(self._erasing())
+        if self.drawn:
+            self._thread.join()
+            self._write(self._erasing())
 
     @contextlib.contextmanager
     def above(self) -> Iterator[None]:
         """What is printed in the block stays, above the foot."""
+        if not self.drawn:
+            yield
+            return
         with self._lock:
             self._write(self._erasing())
             try:

@@ -55,7 +55,7 @@ class Narrator:
     def __init__(self, steps: Sequence[Step] = ()) -> None:
         self.err = Console(stderr=True, highlight=False)
         self.out = Console(highlight=False)
-        self._foot = Foot(self.err, self._shown) if drawable(self.err) else None
+        self._foot = Foot(self.err, self._shown, drawn=drawable(self.err))
         self._course = Course(steps) if steps else None
         self._more: list[Callable[[], RenderableType]] = []
         """What else the foot shows."""
@@ -79,12 +79,12 @@ class Narrator:
     @property
     def live(self) -> bool:
         """Whether something is drawn at the foot of a terminal."""
-        return self._foot is not None
+        return self._foot.drawn
 
     @contextlib.contextmanager
     def drawing(self) -> Iterator[None]:
         """Draw the foot until the end of the block, if there is a terminal."""
-        with self._foot or contextlib.nullcontext():
+        with self._foot:
             yield
 
     @contextlib.contextmanager
@@ -99,7 +99,7 @@ class Narrator:
     @contextlib.contextmanager
     def above(self) -> Iterator[None]:
         """Whatever prints in the block prints above the foot."""
-        with self._foot.above() if self._foot is not None else contextlib.nullcontext():
+        with self._foot.above():
             yield
 
     def _shown(self) -> RenderableType:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Sequence
 from typing import Self
@@ -38,20 +37,18 @@ class Progress:
         self._at: int | None = None
         self._began = self._phase_began = time.monotonic()
         console = Console(stderr=True, highlight=False)
-        self._foot = Foot(console, self._shown) if drawable(console) else None
-        self._stack = contextlib.ExitStack()
+        self._foot = Foot(console, self._shown, drawn=drawable(console))
 
     def __enter__(self) -> Self:
-        if self._foot is not None:
-            self._stack.enter_context(self._foot)
+        self._foot.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+    def __exit__(self, *error: object) -> None:
+        self._foot.__exit__(*error)
 
     def note(self, line: str) -> None:
         """Write a line with the seconds since the begin, above the foot."""
-        with self._foot.above() if self._foot is not None else contextlib.nullcontext():
+        with self._foot.above():
             self._write(f"{time.monotonic() - self._began:6.1f} s  {line}")
 
     def begin(self, number: int) -> None:

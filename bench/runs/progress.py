@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Sequence
 from typing import Self
@@ -29,16 +28,14 @@ class Progress:
         self._at: int | None = None
         self._began = time.monotonic()
         console = Console(stderr=True, highlight=False)
-        self._foot = Foot(console, self._shown) if left and drawable(console) else None
-        self._stack = contextlib.ExitStack()
+        self._foot = Foot(console, self._shown, drawn=bool(left) and drawable(console))
 
     def __enter__(self) -> Self:
-        if self._foot is not None:
-            self._stack.enter_context(self._foot)
+        self._foot.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+    def __exit__(self, *error: object) -> None:
+        self._foot.__exit__(*error)
 
     def begin(self, one: Planned) -> None:
         """A row begins."""
@@ -49,7 +46,7 @@ class Progress:
 
     def print_line(self, text: str) -> None:
         """Print a line of the result, above the foot."""
-        with self._foot.above() if self._foot is not None else contextlib.nullcontext():
+        with self._foot.above():
             print_line(text)
 
     def _shown(self) -> Text:
