@@ -2,7 +2,7 @@
 
 import json
 import statistics
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from emulator.servers.machine import QUIET_CORES
 
 ROWS: Final = Path(__file__).resolve().parents[1] / "docs/rows"
 OURS: Final = "kraft-bridge"
+_BEHIND: Final = "lag_max_records"
 
 
 def rows(pattern: str) -> tuple[Path, list[dict[str, Any]]]:
@@ -83,26 +84,47 @@ def slow_log() -> Iterator[str]:
         f"{case.bound_records:,} records: so ZooKeeper fills before the machine. The model says, "
         "with the speed of the predictions above and the sync added to a request, that changes "
         f"wait from **{predicted_border(case):.0f} changes/s** on. "
-        "`kraft-bridge bench run slow-log --repeat 1`. "
+        "`kraft-bridge bench run slow-log --repeat 3`. "
     )
     if not any(ROWS.glob("slow-log-*.jsonl")):
         yield "**Not measured yet**.\n"
         return
     file, found = rows("slow-log-*.jsonl")
     loud = sum(row["others_cores"] >= QUIET_CORES for row in found)
+    rounds = max(row["repeat"] for row in found)
     yield (
-        f"[Rows](rows/{file.name}), {found[0]['versions'].split(' (')[0]}, one round"
-        f"{f', {loud} of them not quiet' if loud else ''}:\n\n"
+        f"[Rows](rows/{file.name}), {found[0]['versions'].split(' (')[0]}, medians of {rounds} "
+        f"rounds, lowest and highest in brackets, "
+        f"{f'{loud} of {len(found)} rows not quiet' if loud else 'all rows quiet'}:\n\n"
         "| changes/s due | done, /s | some change waited, of the load's time | "
-        "records behind, at most | commit p50, ms | cores in use | other programs, cores |\n"
-        "|---:|---:|---:|---:|---:|---:|---:|\n"
+        "records behind, at most | commit p50, ms | cores in use |\n"
+        "|---:|---:|---:|---:|---:|---:|\n"
     )
+    of: dict[float, list[dict[str, Any]]] = {}
     for row in sorted(found, key=_rate):
-        yield (
-            f"| {_rate(row):g} | {row['achieved_per_s']:,.0f} | {row['blocked_share']:.1%} | "
-            f"{row['lag_max_records']:,.0f} | {row['commit_p50_ms']:,.1f} | "
-            f"{row['machine_busy']:.0%} | {row['others_cores']:.2f} |\n"
+        of.setdefault(_rate(row), []).append(row)
+    for rate, some in of.items():
+        done, waited, p50, busy = (
+            [row[name] for row in some]
+            for name in ("achieved_per_s", "blocked_share", "commit_p50_ms", "machine_busy")
         )
+        behind = [max(row[name] for row in some) for name in ("lag_max_low_records", _BEHIND)]
+        yield (
+            f"| {rate:g} | {_spread(done, ',.0f')} | {_spread(waited, '.1%')} | {_span(behind)} "
+            f"| {_spread(p50, ',.1f')} | {_spread(busy, '.0%')} |\n"
+        )
+
+
+def _span(values: Sequence[float]) -> str:
+    return " to ".join(dict.fromkeys(f"{one:,.0f}" for one in values))
+
+
+def _spread(values: Sequence[float], form: str) -> str:
+    """The median, and in brackets the lowest and the highest where they are written otherwise."""
+    low, middle, high = (
+        format(one, form) for one in (min(values), statistics.median(values), max(values))
+    )
+    return middle if low == high else f"{middle} ({low} - {high})"
 
 
 TABLES: Final[dict[str, Callable[[], Iterator[str]]]] = {

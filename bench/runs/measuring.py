@@ -15,7 +15,7 @@ from bench.runs.faults import Fault
 from bench.runs.row import BenchRow, slope
 from bench.runs.scenario import Kind
 from bench.runs.targets import TARGETS, Controller
-from bench.runs.watch import Watch, lag_ms
+from bench.runs.watch import Watch, lag_low, lag_ms
 from bench.runs.zookeepers import Servers
 from emulator.servers.machine import Meter
 from emulator.trace.distribution import percentile
@@ -129,7 +129,7 @@ def _zookeeper(row: BenchRow, watch: Watch) -> None:
     lags = [float(one.lag) for one in during]
     row.lag_p50_records = percentile(lags, 0.5)
     row.lag_p99_records = percentile(lags, 0.99)
-    row.lag_max_records = max(lags, default=None)
+    row.lag_max_records, row.lag_max_low_records = max(lags, default=None), lag_low(during)
     row.lag_end_records = lags[-1] if lags else None
     row.lag_slope_records_per_s = slope(
         [((one.time_ns - row.begin_ns) / 1e9, float(one.lag)) for one in during]

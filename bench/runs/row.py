@@ -71,6 +71,8 @@ class BenchRow:
     lag_p50_records: float | None = None
     lag_p99_records: float | None = None
     lag_max_records: float | None = None
+    lag_max_low_records: float | None = None
+    """So many for certain; ``lag_max_records`` is how many at most."""
     lag_end_records: float | None = None
     lag_slope_records_per_s: float | None = None
     lag_p99_low_ms: float | None = None

@@ -67,8 +67,26 @@ class Sample:
 
     @property
     def lag(self) -> int:
-        """Records by which ZooKeeper is behind."""
+        """Records by which ZooKeeper is behind at most: it may have taken some meanwhile."""
         return max(0, self.committed - self.in_zookeeper)
+
+
+def lag_low(samples: Sequence[Sample]) -> int | None:
+    """The greatest number of records by which ZooKeeper was behind for certain; None: no readings.
+
+    ZooKeeper held no more, when a record was known to be committed, than a reading that began later
+    found. A slow ZooKeeper answers late, so that :attr:`Sample.lag` counts what it took meanwhile.
+
+    Args:
+        samples: in the order in which they were read.
+    """
+    begun = [one.held.begin_ns for one in samples]
+    lows = [0 for _ in samples[:1]]
+    for one in samples:
+        later = bisect_left(begun, one.time_ns)
+        if later < len(samples):
+            lows.append(one.committed - samples[later].in_zookeeper)
+    return max(lows, default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import pytest
 from bench.analysis.sweep.knee import between
 from bench.analysis.sweep.one_run import PERIODS
 from bench.load.figures import REPEATS
-from bench.runs.watch import PERIOD_S, Held, LagMs, Sample, lag_ms
+from bench.runs.watch import PERIOD_S, Held, LagMs, Sample, lag_low, lag_ms
 
 MS = 1_000_000
 SECOND = 1_000 * MS
@@ -18,18 +18,28 @@ SECONDS = 20
 LIMIT_MS = 200.0
 
 
-def _read(chance: random.Random, committed: list[int], held: list[int], late_ms: float) -> LagMs:
-    """The lag by readings ``PERIOD_S`` apart that take 0.5 to 2.5 ms, and are late by chance."""
+def _readings(
+    chance: random.Random,
+    committed: list[int],
+    held: list[int],
+    late_ms: float,
+    most_ms: float = 2.5,
+) -> list[Sample]:
+    """Readings ``PERIOD_S`` apart that take 0.5 ms to ``most_ms``, and are late by chance."""
     samples, now_ns = [], -SECOND
     while now_ns < (SECONDS + 1) * SECOND:
         now_ns += int(PERIOD_S * SECOND + chance.expovariate(1 / late_ms) * MS)
-        took = [int(chance.uniform(0.5, 2.5) * MS) for _ in range(2)]
+        took = [int(chance.uniform(0.5, most_ms) * MS), int(chance.uniform(0.5, 2.5) * MS)]
         when = [now_ns + int(chance.random() * took[0])]
         when.append(now_ns + took[0] + int(chance.random() * took[1]))
         answer = Held(now_ns, now_ns + took[0], bisect_right(held, when[0]) - 1)
         asked_ns, now_ns = answer.end_ns, answer.end_ns + took[1]
         samples.append(Sample(answer, asked_ns, now_ns, bisect_right(committed, when[1]) - 1))
-    return lag_ms(samples, 0, SECONDS * SECOND)
+    return samples
+
+
+def _read(chance: random.Random, committed: list[int], held: list[int], late_ms: float) -> LagMs:
+    return lag_ms(_readings(chance, committed, held, late_ms), 0, SECONDS * SECOND)
 
 
 def _system(
@@ -92,3 +102,17 @@ def test_what_was_behind_before_the_first_reading_has_no_greatest_lag() -> None:
     assert found.high_ms is None
     assert found.low_ms is not None
     assert found.low_ms > 13_000 - 200
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_greatest_lag_is_between_what_is_certain_and_what_is_possible(seed: int) -> None:
+    chance = random.Random(seed)
+    committed, held = _system(chance, rate := chance.choice([20, 200, 2_000]), 100.0, 200.0)
+    samples = _readings(chance, committed, held, 0.1, most_ms=400.0)
+    greatest = max(n - bisect_right(held, at) + 1 for n, at in enumerate(committed))
+    low, high = lag_low(samples), max(one.lag for one in samples)
+    assert low is not None
+    assert low <= greatest
+    assert low <= high
+    assert high >= 0.1 * rate * 0.9
+    assert lag_low([]) is None
