@@ -86,6 +86,11 @@ def rolled_back(znode: OwnZnode | None) -> bool:
     return znode is not None and znode.writer == ROLLED_BACK
 
 
+def claimed_in(znode: OwnZnode | None) -> int | None:
+    """The ``/controller_epoch`` of the last claim; None: it is not known."""
+    return None if znode is None else znode.zk_epoch
+
+
 def log_at(znode: OwnZnode) -> tuple[int, int]:
     """The place in the writer's log that ``digest`` is of: offset and leader epoch."""
     if znode.log_offset > znode.offset:

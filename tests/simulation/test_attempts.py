@@ -57,6 +57,7 @@ def test_the_seeds_do_what_they_are_for(simulate):
     for what in (
         "the command is cut off before: stop controller",
         "ZooKeeper has all of the log",
+        "behind the copy",
         "ZooKeeper is as it was",
         "somebody starts the old controllers again",
         "is elected in ZooKeeper mode",
@@ -125,6 +126,12 @@ def test_a_release_while_controllers_run(simulate, monkeypatch):
     monkeypatch.setattr(course, "_lost", lambda *_: "")
     monkeypatch.setattr(SimulatedRollback, "over", lambda *_: None)
     assert NAME in broken(simulate)
+
+
+def test_a_release_that_leaves_what_a_broker_wrote_into_delete_topics(simulate, monkeypatch):
+    """ZooKeeper's controller would delete topics that live."""
+    monkeypatch.setattr(course, "_dropped", lambda *_: True)
+    assert broken(simulate) == {NAME}
 
 
 def test_counters_that_are_left_behind(simulate, monkeypatch):

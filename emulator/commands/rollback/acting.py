@@ -249,6 +249,10 @@ class LiveRollback:
         """See :meth:`RollbackZnodes.read`."""
         return self._znodes.read()
 
+    def deletions(self) -> Sequence[str]:
+        """See :meth:`RollbackZnodes.deletions`."""
+        return self._znodes.deletions()
+
     def forbidden(self, multi: Multi) -> str:
         """See :meth:`RollbackZnodes.forbidden`."""
         return self._znodes.forbidden(multi)

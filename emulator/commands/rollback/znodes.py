@@ -27,7 +27,7 @@ from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 from emulator.commands.zk.client import CONNECT_TIMEOUT_S, Connector, value_of
 from emulator.operations.rollback import release
 from emulator.operations.rollback.course import CourseError
-from emulator.znodes import controller
+from emulator.znodes import cluster, controller
 from emulator.zookeeper.ops import (
     Check,
     Create,
@@ -95,6 +95,18 @@ class RollbackZnodes:
             return [value_of(client, path) for path in release.PATHS]
 
         return self._until_answered(values)
+
+    def deletions(self) -> Sequence[str]:
+        """The children of ``/admin/delete_topics``."""
+        client = self._zookeeper()
+
+        def names() -> list[str]:
+            try:
+                return sorted(client.get_children(cluster.DELETE_TOPICS))
+            except NoNodeError:
+                return []
+
+        return self._until_answered(names)
 
     def _until_answered(self, ask: Callable[[], T]) -> T:
         """Ask again for a while if the answer is lost."""

@@ -3,7 +3,7 @@
 Nothing is remembered between runs: each begins with a look, and what it finds done is not done
 again. So a run that was cut off after any effect is repeated as a whole.
 
-Between the end of the last controller and the release only four znodes are read, and the ends of
+Between the end of the last controller and the release only five znodes are read, and the ends of
 the logs: the cluster has no controller meanwhile. A copy may have ended since the look: if a log
 shows that, everything is looked at again. What is not as it was judged then is left alone.
 """
@@ -22,12 +22,12 @@ from emulator.migration.taking_over.preconditions import Reason
 from emulator.operations.preflight.engine import Finding
 from emulator.operations.rollback import missing, release
 from emulator.operations.rollback.checks import blocking, checks, epoch_min
-from emulator.operations.rollback.losses import losses, not_here
+from emulator.operations.rollback.losses import NAMED_MAX, losses, not_here
 from emulator.operations.rollback.missing import FolderEnd
 from emulator.operations.rollback.phases import RollbackPhase, phase_of
 from emulator.operations.rollback.situation import ControllerSeen, Situation
-from emulator.znodes import controller, migration, own
-from emulator.zookeeper.ops import Multi, ReadValue
+from emulator.znodes import cluster, controller, migration, own
+from emulator.zookeeper.ops import Delete, Multi, ReadValue
 
 # The steps back to ZooKeeper mode, in order: the actor of each, the action, and what it costs.
 
@@ -214,6 +214,9 @@ class RollbackWorld(Protocol):
     def state_moved(self, seen: Situation) -> bool:
         """Whether a log here may have another state of the migration than was seen."""
 
+    def deletions(self) -> Sequence[str]:
+        """The topics that ``/admin/delete_topics`` names."""
+
     def forbidden(self, multi: Multi) -> str:
         """Why ZooKeeper would not let us do this, whatever the versions; empty: it would."""
 
@@ -331,6 +334,10 @@ def _permitted(world: RollbackWorld, phase: RollbackPhase, lowest: int) -> None:
     found = _found(world)
     _as_judged(found, phase)
     why = "" if release.done(found) else world.forbidden(release.multi(found, lowest))
+    late = world.deletions() if not why and phase is RollbackPhase.DUAL_WRITE else ()
+    if some := release.without_deletions(found, late):
+        refused = world.forbidden(some[0])
+        why = f"{cluster.DELETE_TOPICS}: {refused}" if refused else ""
     if why:
         raise CourseError(f"{why}: nothing was changed. Log in as the controllers do (-c)")
 
@@ -365,6 +372,7 @@ def _release(  # noqa: PLR0917 - what was found before the controllers ended
     ended: float | None,
 ) -> None:
     held = sent = ours = applied = False
+    late: set[str] = set()
     lost = missing.counted(seen.lost) if seen.lost else ""
     for _ in range(TRIES):
         found = _found(world)
@@ -376,6 +384,8 @@ def _release(  # noqa: PLR0917 - what was found before the controllers ended
         if held or course.phase is RollbackPhase.DUAL_WRITE:
             world.over(seen)
             lost = _lost(world, seen, course.phase, found, wanted)
+        if course.phase is RollbackPhase.DUAL_WRITE and not _dropped(world, found, late):
+            continue
         sent = True
         answer = world.commit(release.multi(found, lowest))
         applied, ours = answer is True, ours or answer is not False
@@ -384,6 +394,10 @@ def _release(  # noqa: PLR0917 - what was found before the controllers ended
     else:
         raise CourseError("another client writes the znodes of the controllers all the time")
     released = world.now()
+    if late:
+        names = ", ".join(sorted(late)[:NAMED_MAX])
+        more = f" and {len(late) - NAMED_MAX} more" if len(late) > NAMED_MAX else ""
+        course.did.append(f"dropped the late deletions of the topics {names}{more}")
     if lost and ours:
         course.did.append(f"gave up {lost}, because of --accept-loss")
     if ours:
@@ -408,6 +422,20 @@ def _release(  # noqa: PLR0917 - what was found before the controllers ended
         raise CourseError("/controller is free, and no broker was elected: see the brokers' logs")
     course.controller, at = elected
     course.theirs_ms = (at - released) * 1e3 if held else None
+
+
+def _dropped(world: RollbackWorld, found: Found, late: set[str]) -> bool:
+    """Drop the deletions that the broker which is elected would carry out, and add their names.
+
+    False: another client has written meanwhile, or an answer was lost.
+    """
+    for multi in release.without_deletions(found, world.deletions()):
+        answer = world.commit(multi)
+        if answer is not False:
+            late.update(one.path.rpartition("/")[2] for one in multi.ops if isinstance(one, Delete))
+        if not answer:
+            return False
+    return True
 
 
 def _found(world: RollbackWorld) -> Found:

@@ -11,7 +11,7 @@ from emulator.operations.preflight.engine import Finding, Severity, finding, nam
 from emulator.operations.rollback import missing
 from emulator.operations.rollback.phases import RollbackPhase
 from emulator.operations.rollback.situation import ControllerSeen, Situation
-from emulator.znodes import migration
+from emulator.znodes import cluster, controller, migration, own
 
 LOSSES: Final = frozenset({"R05", "R06"})
 """Codes of blockers that somebody may accept."""
@@ -35,6 +35,7 @@ def losses(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
             yield _without_flag(seen.without_flag)
         elif seen.running:
             yield from _lag(seen)
+        yield from _late(seen)
         if seen.logs_here < seen.logs_needed and (seen.running or seen.differences is not None):
             yield finding(
                 "R06",
@@ -70,6 +71,27 @@ def losses(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
         yield from _too_high(seen)
     if phase is RollbackPhase.FINALISED or (phase is RollbackPhase.DUAL_WRITE and not seen.running):
         yield from _different(seen, phase)
+
+
+def _late(seen: Situation) -> Iterator[Finding]:
+    """Deletions that a broker wrote behind the copy: ``release.without_deletions``."""
+    epoch = own.claimed_in(seen.mine)
+    freed = not seen.held and seen.survey.data(controller.EPOCH_PATH) == str(epoch).encode()
+    if not (seen.stage.complete and (seen.stage.in_kraft or freed) and seen.survey.pending):
+        return
+    names = sorted(seen.survey.pending)
+    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+    yield finding(
+        "R06",
+        cluster.DELETE_TOPICS,
+        f"a broker that did not know the KRaft controller yet wrote deletions of the topics "
+        f"{', '.join(names[:NAMED_MAX])}{more}",
+        "the broker that is elected would delete them, also what was created again under such a "
+        "name; so they are dropped before",
+        "who wants a topic deleted asks again",
+        "",
+        Severity.INFO,
+    )
 
 
 def _freed(seen: Situation) -> Iterator[Finding]:
@@ -290,6 +312,8 @@ def _lag(seen: Situation) -> Iterator[Finding]:
 def _different(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
     found = [one for one in seen.differences or () if one.kind != _AHEAD]
     final = phase is RollbackPhase.FINALISED
+    if any(_late(seen)) and not final:
+        found = [one for one in found if not one.path.startswith(f"{cluster.DELETE_TOPICS}/")]
     for one in found[:NAMED_MAX]:
         unjudged = one.kind == "unjudged"
         yield finding(

@@ -17,7 +17,7 @@ import msgspec
 from emulator.migration.taking_over import claim
 from emulator.migration.taking_over.claim import Found
 from emulator.migration.taking_over.preconditions import Reason
-from emulator.znodes import controller, migration, own
+from emulator.znodes import cluster, controller, migration, own
 from emulator.znodes.controller import EPOCH_MAX
 from emulator.znodes.own import OwnZnode
 from emulator.zookeeper.ops import (
@@ -34,6 +34,8 @@ from emulator.zookeeper.ops import (
 
 PATHS: Final = claim.PATHS
 """What is read before: the epoch, ``/controller``, ``/kraft_bridge``, ``/migration``."""
+DELETIONS: Final = 1_000
+"""In one multi: with the longest names a quarter of ZooKeeper's limit."""
 
 
 def parse(values: Sequence[ReadValue]) -> Found | Reason:
@@ -88,6 +90,28 @@ def _mark(found: Found) -> OwnZnode:
         metadata_epoch=mark.kraft_metadata_epoch,
         writer=own.ROLLED_BACK,
     )
+
+
+def without_deletions(found: Found, names: Sequence[str]) -> list[Multi]:
+    """The multis that delete what a broker wrote into ``/admin/delete_topics`` behind the copy.
+
+    A broker that did not know the KRaft controller yet; its callers got an error or no answer. The
+    broker that is elected next would delete these topics, of which some may have been created
+    again. What was pending before was carried out by the first comparison of the whole tree. Before
+    that has ended nothing is deleted, nor once a broker has claimed: its callers may wait for it.
+
+    Args:
+        found: as read; a multi is refused once somebody else claims.
+        names: of the topics.
+    """
+    unclaimed = found.controller is None and own.claimed_in(found.own) == found.zk_epoch
+    if found.migration.kraft_metadata_offset < 0 or not (held_by_kraft(found) or unclaimed):
+        return []
+    check = Check(controller.EPOCH_PATH, found.epoch_version)
+    return [
+        Multi((check, *(Delete(f"{cluster.DELETE_TOPICS}/{name}") for name in some)))
+        for some in (names[at : at + DELETIONS] for at in range(0, len(names), DELETIONS))
+    ]
 
 
 def done(found: Found) -> bool:

@@ -28,6 +28,7 @@ from emulator.simulation.scenarios.scenario import Scenario, planned
 from emulator.simulation.violation import Violated, ensure
 from emulator.simulation.world import MIGRATION, World
 from emulator.znodes import controller, migration, own
+from emulator.zookeeper.ops import Create
 
 NAME: Final = "goes-back-whole"
 _DELETIONS: Final = "/admin/delete_topics/"
@@ -172,6 +173,7 @@ class Operator:
         """From now on it is the way back."""
         self._add_line(f"goes back from attempt {self._number}")
         self._world.going_back = True
+        self._write_late_deletion()
 
     def leave(self) -> None:
         """Judge what is there, and leave it ready for another attempt.
@@ -202,6 +204,20 @@ class Operator:
             there = self._hands.wait(lambda: world.traffic.begun, INSTANT_MS)
             self._hands.wait(lambda: False, rng.randint(0, 2 * scenario.faults_within_ms))
         ensure(there, "comes-to-rest", f"the migration does not come to {at}")
+
+    def _write_late_deletion(self) -> None:
+        """By a broker that does not know yet who the controller is; not in each attempt."""
+        world = self._world
+        rng = Random(f"{world.seed} late deletion {self._number}")
+        topics = sorted(world.tree.nodes["/brokers/topics"].children)
+        claimed = own.claimed_in(own.try_parse(self._data(own.PATH))) == self._epoch_now
+        if world.zookeeper.frozen or world.kraft_offset < 0 or not (claimed and topics):
+            return
+        if rng.random() < 0.5:
+            return
+        topic = rng.choice(topics)
+        if world.foreign_write(Create(f"{_DELETIONS}{topic}", None)):
+            self._add_line(f"a broker writes a deletion of {topic} behind the copy")
 
     # ------------------------------------------------------------- the command
     def _until(self, done: Callable[[], bool], act: Callable[[Random], str]) -> None:
@@ -296,6 +312,8 @@ class Operator:
         ensure(epoch >= self._epoch, NAME, f"/controller_epoch is {epoch} after {self._epoch}")
         foreign = frozenset(world.foreign) | self._to_be_deleted()
         if world.facts.migration_state == MIGRATION:
+            late = sorted(self._pending & world.facts.ids.keys())
+            ensure(not late, NAME, f"ZooKeeper's controller deletes {late}, which are in the log")
             world.traffic.load.compare()
             log = world.committed
             found = tree_check.differences(world.tree.nodes, log.at(log.end_offset), foreign)
@@ -311,9 +329,13 @@ class Operator:
         Brokers finish the deletion when one of them is the controller again.
         """
         nodes = self._world.tree.nodes
-        pending = {path[len(_DELETIONS) :] for path in nodes if path.startswith(_DELETIONS)}
-        roots = [f"{at}{topic}" for at in _OF_TOPICS for topic in pending]
+        roots = [f"{at}{topic}" for at in _OF_TOPICS for topic in self._pending]
         return {path for path in nodes for at in roots if path == at or path.startswith(f"{at}/")}
+
+    @property
+    def _pending(self) -> set[str]:
+        """The topics that ZooKeeper's controller will delete."""
+        return set(self._world.tree.nodes["/admin/delete_topics"].children)
 
     def _judge_untouched(self) -> None:
         """Nothing was copied: every znode is as it was, and none is new."""

@@ -37,7 +37,7 @@ from emulator.simulation.models.host import Host
 from emulator.simulation.models.process import Process
 from emulator.simulation.models.scheduler import MS
 from emulator.simulation.world import World
-from emulator.znodes import controller, own
+from emulator.znodes import cluster, controller, own
 from emulator.znodes.tree import Tree, TreeNode
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import Multi, NodeData, ReadFailed, ReadValue, SetData
@@ -220,6 +220,11 @@ class SimulatedRollback(RollbackWorld):
         return found
 
     @override
+    def deletions(self) -> Sequence[str]:
+        self._reach_zookeeper()
+        return sorted(self._world.tree.nodes[cluster.DELETE_TOPICS].children)
+
+    @override
     def forbidden(self, multi: Multi) -> str:
         del multi
         return ""
@@ -234,7 +239,8 @@ class SimulatedRollback(RollbackWorld):
             return None
         world = self._world
         done = world.foreign_write(*multi.ops)
-        if done and own.PATH in world.tree.nodes:
+        marks = any(one.path == own.PATH for one in multi.ops)
+        if done and marks and own.PATH in world.tree.nodes:
             world.rolled_back = True
             world.epochs_raised += sum(
                 isinstance(one, SetData) and one.path == controller.EPOCH_PATH for one in multi.ops

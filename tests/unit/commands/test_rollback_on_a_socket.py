@@ -113,6 +113,26 @@ def test_of_three_stopped_controllers_the_logs_are_compared_and_a_broker_is_elec
         assert not {migration.PATH, own.PATH} & tree.nodes.keys()
 
 
+def test_a_deletion_behind_the_copy_is_not_carried_out_by_the_broker_that_is_elected(
+    quorum: MigratingQuorum, tmp_path: Path
+) -> None:
+    more = arguments(quorum, tmp_path)
+    with served(quorum) as (hosts, tree), a_broker(hosts):
+        with connected(hosts) as client:
+            client.create("/admin/delete_topics/a")
+        code, out, err = call("rollback", "--zookeeper", hosts, *more, "--json")
+        (told,) = [one for one in json.loads(out)["findings"] if one["code"] == "RB-R06"]
+        assert (code, told["znode"], told["severity"]) == (0, "/admin/delete_topics", "info"), err
+        assert "/admin/delete_topics/a" in tree.nodes, "a plan changes nothing"
+        code, out, err = call("rollback", "--zookeeper", hosts, *more, "--yes", "--json")
+        found = json.loads(out)
+        assert (code, found["failed"], found["controller"]) == (0, "", 1), err
+        dropped = "dropped the late deletions of the topics a"
+        assert found["did"] == [dropped, "deleted /controller, marked /kraft_bridge"]
+        assert "/admin/delete_topics/a" not in tree.nodes
+        assert "/brokers/topics/a" in tree.nodes
+
+
 @pytest.mark.requirement("B06")
 def test_folders_that_are_formatted_for_a_second_attempt_come_before_the_mark_goes(
     quorum: MigratingQuorum, tmp_path: Path

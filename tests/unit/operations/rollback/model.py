@@ -17,7 +17,7 @@ from emulator.operations.rollback.course import CourseError
 from emulator.operations.rollback.missing import FolderEnd
 from emulator.operations.rollback.situation import ControllerSeen, FolderSeen, Situation
 from emulator.simulation.models.zookeeper_tree import ServerTree
-from emulator.znodes import controller, migration, own
+from emulator.znodes import cluster, controller, migration, own
 from emulator.znodes.migration import MigrationZnode
 from emulator.znodes.own import OwnZnode
 from emulator.zookeeper.errors import ZkCode
@@ -227,6 +227,10 @@ class ModelCluster:
             for one in self.quorum
             if self.seen_folders and one not in (*self.unknown, *self.elsewhere)
         ]
+
+    def deletions(self) -> list[str]:
+        folder = self.tree.nodes.get(cluster.DELETE_TOPICS)
+        return [] if folder is None else sorted(folder.children)
 
     def forbidden(self, multi: Multi) -> str:
         return "not allowed" if self.readonly else ""

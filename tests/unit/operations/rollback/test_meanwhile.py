@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from emulator.metadata.migration_state import MigrationState
+from emulator.migration.tree_diff import Difference
 from emulator.operations.preflight.engine import Severity
+from emulator.operations.rollback import release
 from emulator.operations.rollback.course import Course, Wanted, go
 from emulator.operations.rollback.phases import RollbackPhase
-from emulator.znodes import controller, migration
+from emulator.znodes import cluster, controller, migration
 from emulator.zookeeper.ops import Delete, Multi, SetData
 from tests.unit.operations.rollback.model import (
     EPOCH,
@@ -286,3 +289,115 @@ def test_a_release_whose_answer_was_lost_is_said_with_that_doubt() -> None:
     course = go(world, Wanted())
     assert course.did[-1].startswith("deleted /controller, marked /kraft_bridge (or somebody else")
     is_back(world)
+
+
+LATE = [f"{cluster.DELETE_TOPICS}/{name}" for name in ("orders", "was-there-once")]
+
+
+def late(world: ModelCluster) -> ModelCluster:
+    """A broker that did not know the KRaft controller yet was asked to delete topics."""
+    for path in LATE:
+        world.put(path)
+    return world
+
+
+@pytest.mark.parametrize("up", [[3000], []])
+@pytest.mark.parametrize("wanted", [Wanted(), Wanted(accept_loss=True)])
+def test_the_broker_that_is_elected_deletes_no_topic_of_the_log(
+    up: list[int], wanted: Wanted
+) -> None:
+    world = late(dual_write(up=[*up]))
+    world.differences = [Difference(path, "extra", None, None) for path in LATE]
+    course = go(world, wanted)
+    assert (course.refused, course.failed) == ([], "")
+    assert "dropped the late deletions of the topics orders, was-there-once" in course.did
+    is_back(world)
+    assert not {*LATE} & world.tree.nodes.keys()
+    (told,) = [one for one in course.findings if one.znode == cluster.DELETE_TOPICS]
+    assert (told.code, told.severity) == ("R06", Severity.INFO)
+    assert "orders, was-there-once" in told.fact
+
+
+@pytest.mark.parametrize("made", [copying, pre_migration])
+def test_before_the_first_comparison_has_ended_pending_deletions_stay(
+    made: Callable[[], ModelCluster],
+) -> None:
+    """Callers of ZooKeeper's controller were promised them."""
+    world = late(made())
+    course = go(world, Wanted())
+    assert (course.refused, course.failed) == ([], "")
+    is_back(world)
+    assert {*LATE} <= world.tree.nodes.keys()
+    assert not [one for one in course.findings if one.znode == cluster.DELETE_TOPICS]
+
+
+@pytest.mark.parametrize("claims", [0, 1])
+def test_after_controller_was_deleted_by_hand_they_go_unless_a_broker_has_claimed(
+    claims: int,
+) -> None:
+    world = late(dual_write(up=[]))
+    world.differences = [Difference(path, "extra", None, None) for path in LATE]
+    for _ in range(claims):
+        _frees(world)
+        world.elect()
+    _frees(world)
+    course = go(world, Wanted())
+    if claims:
+        assert codes(course) == {"R06"}, "they are in no log"
+        course = go(world, Wanted(accept_loss=True))
+    assert (course.refused, course.failed) == ([], "")
+    is_back(world)
+    assert bool({*LATE} & world.tree.nodes.keys()) is bool(claims)
+
+
+def test_deletions_of_a_broker_that_is_the_controller_again_stay() -> None:
+    world = dual_write()
+    world.after_stop = lambda world: (_frees(world), world.elect(), late(world))[0]
+    course = go(world, Wanted())
+    assert (course.refused, course.failed) == ([], "")
+    is_back(world)
+    assert {*LATE} <= world.tree.nodes.keys()
+    assert not any("dropped" in one for one in course.did)
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_deletions_that_somebody_else_takes_away_meanwhile_are_read_again(taken: bool) -> None:
+    world = late(dual_write())
+    read, times = world.deletions, 0
+
+    def deletions() -> list[str]:
+        nonlocal times
+        times += 1
+        found = read()
+        if taken and times == 2:
+            world.tree.write(Delete(LATE[0]), 7, 1)
+        return found
+
+    world.deletions = deletions  # type: ignore[method-assign]
+    course = go(world, Wanted())
+    assert (course.refused, course.failed) == ([], "")
+    is_back(world)
+    assert not {*LATE} & world.tree.nodes.keys()
+    assert times == 2 + taken
+
+
+def test_as_many_deletions_as_there_are_go_in_several_multis() -> None:
+    world = dual_write()
+    for number in range(2 * release.DELETIONS + 1):
+        world.put(f"{cluster.DELETE_TOPICS}/{number}")
+    course = go(world, Wanted())
+    assert course.failed == ""
+    assert not world.tree.nodes[cluster.DELETE_TOPICS].children
+    assert [one.count("Delete ") for one in world.done[1:]] == [1_000, 1_000, 1, 1]
+    assert any("and 1981 more" in one for one in course.did)
+
+
+def test_deletions_that_may_not_be_dropped_keep_everything_as_it_is() -> None:
+    world = late(dual_write())
+    forbidden = "not allowed"
+    world.forbidden = lambda multi: (  # type: ignore[method-assign]
+        forbidden if any(one.path in LATE for one in multi.ops) else ""
+    )
+    course = go(world, Wanted())
+    assert course.failed.startswith(f"{cluster.DELETE_TOPICS}: {forbidden}: nothing was changed")
+    assert (world.done, world.up) == ([], [3000])
