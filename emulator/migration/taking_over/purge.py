@@ -27,8 +27,8 @@ from itertools import islice
 from typing import Final, TypeAlias, cast
 
 from emulator.migration.rounds import Zk
-from emulator.migration.taking_over.tasks import Done, Outcomes, Talk, Task
-from emulator.seam import Log
+from emulator.migration.taking_over.tasks import Done, Outcomes, Talk, Task, TaskResult
+from emulator.seam import Effect, Log
 from emulator.znodes import acls, cluster, configs, controller, delegation_tokens
 from emulator.zookeeper.errors import ZkCode, code_name
 from emulator.zookeeper.ops import (
@@ -79,6 +79,8 @@ class PurgeTask(Task):
         super().__init__(zk)
         self._epoch_version = epoch_version
         self._failure: str | None = None
+        self._asked: list[str] = []
+        """Deletions that are under way."""
         self.purged = self._fast_ms = 0
 
     def talk(self) -> Talk:
@@ -111,17 +113,24 @@ class PurgeTask(Task):
         if not isinstance(outcome, ZkResult):
             self._refused(outcome)
             return
-        names = sorted(cast("tuple[str, ...]", outcome.value))[:BATCH]
-        # One by one: a znode that cannot be deleted must not keep the others.
-        outcomes = yield tuple(self._deletion([f"{cluster.DELETE_TOPICS}/{one}"]) for one in names)
-        dropped = []
-        for name, outcome in zip(names, outcomes, strict=True):
-            if isinstance(outcome, ZkResult):
-                dropped.append(name)
-            else:
-                self._refused(outcome)
-        if dropped:
-            self.effects.append(Log("warning", "topic deletions dropped", {"topics": dropped}))
+        waiting = iter(sorted(cast("tuple[str, ...]", outcome.value)))
+        while names := [*islice(waiting, BATCH)]:
+            # One by one: a znode that cannot be deleted must not keep the others.
+            paths = (f"{cluster.DELETE_TOPICS}/{one}" for one in names)
+            self._asked = names
+            outcomes = yield tuple(self._deletion([path]) for path in paths)
+            self._asked = []
+            dropped = []
+            for name, outcome in zip(names, outcomes, strict=True):
+                if isinstance(outcome, ZkResult):
+                    dropped.append(name)
+                else:
+                    self._refused(outcome)
+            self.effects += _dropped(dropped)
+
+    def end(self, result: TaskResult | None = None) -> list[Effect]:
+        """See :class:`Task`; deletions whose answer is lost may be gone, so they are named too."""
+        return [*super().end(result), *_dropped(self._asked)]
 
     def _purge_folder(self, folder: str, head: Stat) -> _Part:
         names: Iterable[str]
@@ -166,6 +175,10 @@ class PurgeTask(Task):
         """A znode that a broker deleted first is no failure; other errors are, and are retried."""
         if isinstance(outcome, ZkFailed) and outcome.code != ZkCode.NO_NODE:
             self._failure = code_name(outcome.code)
+
+
+def _dropped(topics: list[str]) -> list[Effect]:
+    return [Log("warning", "topic deletions dropped", {"topics": topics})] if topics else []
 
 
 def _fast_ms(claim: NodeData) -> int:

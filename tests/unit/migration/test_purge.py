@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -248,6 +248,43 @@ def test_a_deletion_that_cannot_go_keeps_no_other() -> None:
         f"{DELETE_TOPICS}/a/b",
     }
     assert [one.fields["why"] for one in world.logs if one.event == "cannot purge notifications"]
+
+
+def test_more_than_a_batch_that_cannot_go_keep_no_other() -> None:
+    """They come first, in the order of the names."""
+    world = World().dual_write()
+    stuck = [f"{DELETE_TOPICS}/a{number:03}" for number in range(BATCH + 10)]
+    for path in stuck:
+        world.put(path)
+        world.put(f"{path}/below")
+    for number in range(2 * BATCH):
+        world.put(f"{DELETE_TOPICS}/b{number:03}")
+    world.advance(LOOK_MS + 1_000)
+    left = {path for path in world.paths if path.startswith(f"{DELETE_TOPICS}/")}
+    assert left == {*stuck, *(f"{path}/below" for path in stuck)}
+    dropped = [one.fields["topics"] for one in world.logs if one.event == "topic deletions dropped"]
+    assert [len(cast("list[str]", some)) for some in dropped] == [BATCH - 10, BATCH, 10]
+
+
+def test_a_deletion_whose_answer_is_lost_is_named() -> None:
+    """It is gone, and the next look does not find it."""
+    world = World().dual_write()
+    world.put(f"{DELETE_TOPICS}/t")
+    submit = world.zk.submit
+
+    def lose_the_answer(tag: Any, request: ZkRequest, now_ms: int) -> list[Effect]:
+        deletes = isinstance(request, Multi) and Delete(f"{DELETE_TOPICS}/t") in request.ops
+        world.dropping_replies |= deletes
+        return submit(tag, request, now_ms)
+
+    world.zk.submit = lose_the_answer  # type: ignore[method-assign]
+    while not world.dropping_replies:
+        world.advance(1_000)
+    world.cut()
+    assert f"{DELETE_TOPICS}/t" not in world.paths
+    world.advance(2 * LOOK_MS)
+    dropped = [one.fields for one in world.logs if one.event == "topic deletions dropped"]
+    assert dropped == [{"topics": ["t"]}]
 
 
 def test_after_another_claim_no_deletion_goes() -> None:
