@@ -568,10 +568,6 @@ class Channels:
         """What is logged of an answer, and what is sent again before all else."""
         assert isinstance(response, ControlResponse), type(response)
         broker_id = line.peer.broker_id
-        if failed_as_a_whole(response):
-            self.half_done.failed(broker_id, request)
-        elif self.half_done.brokers and not response.error_code:
-            self.half_done.done(broker_id, request, now_ms)
         if not cannot_look_for_strays(request, response):
             effects = self._errors(line, request, response, now_ms)
             again = self._failed(line, request, response, now_ms)
@@ -581,7 +577,8 @@ class Channels:
         repeated, log = line.strays.failed(broker_id, request)
         kind = RepairKind.FULL_AS_INCREMENTAL if repeated else RepairKind.FULL_AGAIN
         self._note(kind, line, "FULL LeaderAndIsr", response, now_ms)
-        return [log], [*repeated]
+        looked = self._look_at(self._half_done(broker_id, request, response, now_ms))
+        return [log, *looked], [*repeated]
 
     def _failed(
         self, line: _Line, request: ControlRequest, response: object, now_ms: int
@@ -612,8 +609,22 @@ class Channels:
     ) -> list[Effect]:
         assert isinstance(response, ControlResponse), type(response)
         self.outdated.answered(line.peer.broker_id, request, response, now_ms)
-        self._looking.append(self._looked_at(line.peer.broker_id, request, response, now_ms))
+        return self._look_at(self._looked_at(line.peer.broker_id, request, response, now_ms))
+
+    def _look_at(self, looking: Slices[list[Effect]]) -> list[Effect]:
+        """Look at an answer once the ones before it have been looked at."""
+        self._looking.append(looking)
         return self._look_on() if len(self._looking) == 1 else []
+
+    def _half_done(
+        self, broker_id: int, request: ControlRequest, response: ControlResponse, now_ms: int
+    ) -> Slices[list[Effect]]:
+        """What the broker has left half done, or does now."""
+        if failed_as_a_whole(response):
+            yield from self.half_done.failed(broker_id, request)
+        elif not response.error_code:
+            self.half_done.done(broker_id, request, now_ms)
+        return []
 
     def _note(
         self, kind: RepairKind, line: _Line, request: str, response: object, now_ms: int
@@ -627,6 +638,8 @@ class Channels:
     ) -> Slices[list[Effect]]:
         """Count the errors of an answer; returns the lines about them."""
         whole = failed_as_a_whole(response)
+        if whole or self.half_done.brokers:
+            yield from self._half_done(broker_id, request, response, now_ms)
         logs, errors = yield from logging_errors(broker_id, request, response)
         for one in logs if not whole else ():
             if one.level == "info":

@@ -52,6 +52,8 @@ ELECTED_AGAIN_MS_MAX: Final = 600_000
 """The longest pause before followers of a broker get another leader epoch once more."""
 FORGOTTEN_MS: Final = 3_600_000
 """After so long without it the next time is a first time again."""
+COORDINATORS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+"""Topics whose leaders coordinate groups and transactions."""
 REPAIRS_MAX: Final = 200
 KINDS_LOGGED_MAX: Final = 5
 """Maximum lines in the log about one answer."""
@@ -74,7 +76,10 @@ class RepairKind(Enum):
     """
 
     FULL_AS_INCREMENTAL = (
-        "sent again as INCREMENTAL, then as FULL; what it follows gets another leader epoch",
+        (
+            "sent again as INCREMENTAL, then as FULL; what it follows gets another leader epoch, "
+            "what it coordinates another leader"
+        ),
         (
             "would not go on: it sends nothing again, and the broker leads and follows none of the "
             "partitions (KAFKA-21022). See the broker's log for a folder without "
@@ -88,7 +93,7 @@ class RepairKind(Enum):
     SENT_AGAIN = (
         (
             "sent again after a pause, up to 7 times; what a LeaderAndIsr made it follow gets "
-            "another leader epoch"
+            "another leader epoch, what it made it coordinate another leader"
         ),
         "sends nothing again: the broker misses it until it is told of the same partitions again",
     )
@@ -180,7 +185,7 @@ class StraySearch:
         return [self._again]
 
 
-class _Followers(msgspec.Struct):
+class _Left(msgspec.Struct):
     """Of one broker: those whose state is not known, and those that get another leader epoch."""
 
     failed: dict[tuple[bytes, int], int] = msgspec.field(default_factory=dict)
@@ -194,32 +199,43 @@ class _Followers(msgspec.Struct):
 
 
 class HalfDone:
-    """Followers that brokers may have left without a fetcher, until they get another leader epoch.
+    """Partitions that brokers may have left half done, until they get another leader epoch.
 
     A broker takes the leader epochs of a request partition by partition, and starts the fetchers
     after the last one. If it throws between, those before have the epoch and no fetcher; in 3.9 the
     one at which it throws, too. A further LeaderAndIsr with that epoch starts none, so they stay
     out of the ISR until their leader changes. Kafka's own controller repairs nothing.
 
+    The coordinators of groups and transactions hear last of what the broker leads now, and if it
+    throws before, never: it has that epoch too, and leads already. So clients are sent to it and
+    answered NOT_COORDINATOR. Their partitions get another leader, if the ISR has one.
+
     A broker may throw at one partition each time that this gets an epoch: so from the second time
     on there is a pause first, twice as long each time.
 
-    Source: Partition.makeFollower and ReplicaManager.makeFollowers, Kafka 3.4 and 3.9.
+    Source: Partition.makeFollower, Partition.makeLeader, ReplicaManager.becomeLeaderOrFollower,
+    RequestHandlerHelper.onLeadershipChange, Kafka 3.4 and 3.9.
     """
 
     def __init__(self) -> None:
-        self.brokers: dict[int, _Followers] = {}
+        self.brokers: dict[int, _Left] = {}
         """By broker id: it may have another broker epoch when it answers."""
         self.due_ms: int | None = None
         """When :meth:`take` has something."""
 
-    def failed(self, broker_id: int, request: ControlRequest) -> None:
-        """A broker failed a request as a whole."""
-        if isinstance(request, m.LeaderAndIsrRequest):
-            of = self.brokers.setdefault(broker_id, _Followers())
-            if of.last is not request:
-                of.failed.update(_followed(broker_id, request))
-                of.last = request
+    def failed(self, broker_id: int, request: ControlRequest) -> Slices[None]:
+        """A broker failed a request as a whole, which may name 1,000,000 partitions."""
+        if not isinstance(request, m.LeaderAndIsrRequest):
+            return
+        of = self.brokers.setdefault(broker_id, _Left())
+        if of.last is not request:
+            of.last = request
+            for seen, left in enumerate(_half_done(broker_id, request), 1):
+                if left is not None:
+                    partition, leader_epoch = left
+                    of.failed[partition] = leader_epoch
+                if not seen % CODES_PER_SLICE:
+                    yield
 
     def done(self, broker_id: int, request: ControlRequest, now_ms: int) -> None:
         """A broker has done a request: if it is a LeaderAndIsr, it will do the next one too."""
@@ -232,12 +248,15 @@ class HalfDone:
             pause_ms = FAILED_MS << of.rounds if of.rounds else 0
             of.due_ms = now_ms + min(pause_ms, ELECTED_AGAIN_MS_MAX)
             of.rounds += 1
-        of.elected |= of.failed
+        if of.elected:
+            of.elected |= of.failed
+        else:
+            of.elected = of.failed
         of.failed, of.last = {}, None
         self._follow()
 
     def take(self, image: Image, now_ms: int) -> list[r.PartitionChangeRecord]:
-        """Another leader epoch, with the same leader, for the next followers that are due.
+        """Another leader epoch, of followers with the same leader, for the next that are due.
 
         Not for those that have got another one since: a request with it is on its way.
 
@@ -246,17 +265,21 @@ class HalfDone:
             now_ms: the time.
         """
         records: list[r.PartitionChangeRecord] = []
-        due = (one for one in self.brokers.values() if one.elected and one.due_ms <= now_ms)
-        if (of := next(due, None)) is not None:
-            for _ in range(min(ELECTED_PER_STEP, len(of.elected))):
-                (topic_id, index), leader_epoch = of.elected.popitem()
-                partition = image.partition(topic_id, index)
-                if partition is not None and partition.leader_epoch == leader_epoch:
-                    records.append(
-                        r.PartitionChangeRecord(
-                            partition_id=index, topic_id=topic_id, leader=partition.leader
-                        )
-                    )
+        due = (one for one in self.brokers.items() if one[1].elected and one[1].due_ms <= now_ms)
+        broker_id, of = next(due, (-1, _Left()))
+        for _ in range(min(ELECTED_PER_STEP, len(of.elected))):
+            (topic_id, index), leader_epoch = of.elected.popitem()
+            partition = image.partition(topic_id, index)
+            if partition is None or partition.leader_epoch != leader_epoch:
+                continue
+            leader = partition.leader
+            if leader == broker_id:
+                others = (x for x in partition.replicas if x in partition.isr and x != broker_id)
+                leader = next(others, NO_LEADER)
+            if leader != NO_LEADER:
+                records.append(
+                    r.PartitionChangeRecord(partition_id=index, topic_id=topic_id, leader=leader)
+                )
         self._follow()
         return records
 
@@ -270,13 +293,16 @@ class HalfDone:
         self.due_ms = min(due, default=None)
 
 
-def _followed(
+def _half_done(
     broker_id: int, request: m.LeaderAndIsrRequest
-) -> Iterator[tuple[tuple[bytes, int], int]]:
+) -> Iterator[tuple[tuple[bytes, int], int] | None]:
+    """Of each partition: it and its leader epoch; None: nothing is left half done there."""
     for topic in request.topic_states:
+        coordinates = topic.topic_name in COORDINATORS
         for state in topic.partition_states:
-            if state.leader not in {broker_id, NO_LEADER}:
-                yield (topic.topic_id, state.partition_index), state.leader_epoch
+            left = state.leader != NO_LEADER and (coordinates or state.leader != broker_id)
+            partition = topic.topic_id, state.partition_index
+            yield (partition, state.leader_epoch) if left else None
 
 
 def pause_after(response: object, failed: int) -> int | None:

@@ -11,9 +11,14 @@ import pytest
 from emulator.metadata.topics import NO_LEADER
 from emulator.migration.dual_write.bound import Bound
 from emulator.migration.propagation import replies
-from emulator.migration.propagation.replies import FAILED_MS, FORGOTTEN_MS, HalfDone
+from emulator.migration.propagation.replies import (
+    CODES_PER_SLICE,
+    FAILED_MS,
+    FORGOTTEN_MS,
+    HalfDone,
+)
 from emulator.net.control import TYPE_FULL, TYPE_INCREMENTAL
-from emulator.seam import Effect
+from emulator.seam import Effect, whole
 from tests.unit.migration.world import World
 from wire import messages as m
 from wire import records as r
@@ -54,6 +59,36 @@ def test_followers_get_another_leader_epoch_when_the_broker_has_stopped_throwing
     assert (state.partition_index, state.leader, state.leader_epoch) == (0, 1, 1)
     world.advance(60_000)
     assert led(world)[T, 0] == (1, 1), "once"
+
+
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
+def test_what_a_broker_may_not_coordinate_gets_another_leader(name: str) -> None:
+    """It answers NOT_COORDINATOR until another one has led: ReplicaManager, Kafka 3.9."""
+    world = World().dual_write(1, 2)
+    world.broker_errors[2] = ErrorCode.UNKNOWN_SERVER_ERROR
+    world.append(*world.topic(name, T, (2, 1), (1, 2), (2,), (1,)))
+    world.append(*world.topic("t", U, (2, 1)))
+    world.broker_errors.clear()
+    world.advance(2 * FAILED_MS)
+    others = {(T, 2): (2, 0), (T, 3): (1, 0), (U, 0): (2, 0)}
+    assert led(world) == {(T, 0): (1, 1), (T, 1): (1, 1), **others}
+    for one in (1, 2):
+        told = [x for x in world.requests[one] if isinstance(x, m.LeaderAndIsrRequest)][-1]
+        (topic,) = told.topic_states
+        states = {x.partition_index: (x.leader, x.leader_epoch) for x in topic.partition_states}
+        assert states == {0: (1, 1), 1: (1, 1)}
+    world.advance(60_000)
+    assert led(world)[T, 0] == (1, 1), "once"
+
+
+def test_who_is_not_in_sync_does_not_coordinate() -> None:
+    world = World().dual_write(1, 2, 3)
+    world.broker_errors[2] = ErrorCode.UNKNOWN_SERVER_ERROR
+    topic, one = world.topic("__consumer_offsets", T, (2, 1, 3))
+    world.append(topic, msgspec.structs.replace(one, isr=(2, 3)))
+    world.broker_errors.clear()
+    world.advance(2 * FAILED_MS)
+    assert led(world) == {(T, 0): (3, 1)}
 
 
 def test_another_epoch_since_is_enough() -> None:
@@ -137,12 +172,12 @@ def test_many_are_done_in_steps(count: int) -> None:
     world = World().dual_write(1, 2)
     world.append(*world.topic("t", T, *[(1, 2)] * 10))
     half_done = HalfDone()
-    half_done.failed(2, m.UpdateMetadataRequest())
-    half_done.failed(2, request(TYPE_FULL, *range(count)))
+    whole(half_done.failed(2, m.UpdateMetadataRequest()))
+    whole(half_done.failed(2, request(TYPE_FULL, *range(count))))
     half_done.done(2, m.UpdateMetadataRequest(), 5)
     assert half_done.due_ms is None
     half_done.done(2, request(TYPE_INCREMENTAL), 5)
-    half_done.failed(3, request(TYPE_INCREMENTAL, 9))
+    whole(half_done.failed(3, request(TYPE_INCREMENTAL, 9)))
     found = []
     with mock.patch.object(replies, "ELECTED_PER_STEP", 4):
         while half_done.due_ms is not None:
@@ -157,8 +192,8 @@ def test_many_are_done_in_steps(count: int) -> None:
 def test_what_a_broker_fails_for_ever_is_kept_once() -> None:
     half_done = HalfDone()
     for _ in range(100):
-        half_done.failed(2, request(TYPE_INCREMENTAL, 1, 2))
-        half_done.failed(2, request(TYPE_INCREMENTAL, 3, leader=2))
+        whole(half_done.failed(2, request(TYPE_INCREMENTAL, 1, 2)))
+        whole(half_done.failed(2, request(TYPE_INCREMENTAL, 3, leader=2)))
     assert half_done.brokers[2].failed == {(T, 1): 0, (T, 2): 0}
 
 
@@ -222,7 +257,7 @@ def test_after_an_hour_without_it_is_the_first_time_again() -> None:
     half_done, named = HalfDone(), request(TYPE_INCREMENTAL, 1)
     due = []
     for now_ms in (0, 10, 20, FORGOTTEN_MS + 1_000):
-        half_done.failed(2, named)
+        whole(half_done.failed(2, named))
         half_done.done(2, named, now_ms)
         assert half_done.due_ms is not None
         due.append(half_done.due_ms - now_ms)
@@ -232,16 +267,38 @@ def test_after_an_hour_without_it_is_the_first_time_again() -> None:
 
 def test_a_request_is_looked_at_once_however_often_it_fails() -> None:
     half_done, named = HalfDone(), request(TYPE_FULL, 1)
-    with mock.patch.object(replies, "_followed", wraps=replies._followed) as looked:
+    with mock.patch.object(replies, "_half_done", wraps=replies._half_done) as looked:
         for _ in range(8):
-            half_done.failed(2, named)
+            whole(half_done.failed(2, named))
     assert looked.call_count == 1
+
+
+@pytest.mark.parametrize("leader", [1, 2])
+def test_a_request_of_many_partitions_is_gone_through_in_slices(leader: int) -> None:
+    half_done, slices, each = HalfDone(), 0, CODES_PER_SLICE if leader == 1 else 0
+    going = half_done.failed(2, request(TYPE_FULL, *range(7 * CODES_PER_SLICE), leader=leader))
+    while next(going, going) is not going:
+        slices += 1
+        assert len(half_done.brokers[2].failed) == slices * each
+    assert slices == 7
+    half_done.done(2, request(TYPE_INCREMENTAL), 5)
+    assert len(half_done.brokers[2].elected) == 7 * each
+
+
+def test_what_is_done_while_a_long_request_is_gone_through_is_heard_afterwards() -> None:
+    """Answers are looked at in their order."""
+    world = failing()
+    with mock.patch.object(replies, "CODES_PER_SLICE", 1):
+        world.advance(FAILED_MS)
+        world.broker_errors.clear()
+        world.advance(2 * FAILED_MS)
+    assert led(world)[T, 0] == (1, 1)
 
 
 def test_what_is_done_meanwhile_moves_no_time_and_what_was_elected_is_over() -> None:
     half_done, named, tip = HalfDone(), request(TYPE_INCREMENTAL, 1), World().journal.tip
     for now_ms, due_ms in ((0, 0), (10, 210), (20, 210), (30, 210)):
-        half_done.failed(2, named)
+        whole(half_done.failed(2, named))
         half_done.done(2, named, now_ms)
         assert half_done.due_ms == due_ms
         half_done.take(tip, now_ms)
