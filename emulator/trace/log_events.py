@@ -523,7 +523,9 @@ _PROPAGATION: Final = (
         "info",
         "broker has these leader epochs already",
         "It answered STALE_CONTROLLER_EPOCH for `times` partitions; `topic` and `partition` name "
-        "the first. Usual for brokers before 3.7 when they are sent everything.",
+        "the first. Usual for brokers before 3.6.2 when they are sent everything. Others know a "
+        "higher leader epoch than the controller; with a metadata.version of 3.7 or later that is "
+        "`control_request_errors`.",
     ),
     LogEvent(
         "full_request_failed",

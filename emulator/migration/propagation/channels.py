@@ -302,6 +302,8 @@ class Channels:
         """Broker id -> its answer what it shows its clients; the owner takes it out."""
         self.outdated, self.unreached = Outdated(), Unreached(REPLY_TIMEOUT_MS, CONNECT_TIMEOUT_MS)
         self.repairs, self.half_done = Repairs(), HalfDone()
+        self.may_be_older = True
+        """Whether brokers may be older than 3.7; see ``logging_errors``."""
         self.sent_count = 0
         self.error_count = 0
         self.reconnect_count = 0
@@ -640,7 +642,9 @@ class Channels:
         whole = failed_as_a_whole(response)
         if whole or self.half_done.brokers:
             yield from self._half_done(broker_id, request, response, now_ms)
-        logs, errors = yield from logging_errors(broker_id, request, response)
+        logs, errors = yield from logging_errors(
+            broker_id, request, response, older=self.may_be_older
+        )
         for one in logs if not whole else ():
             if one.level == "info":
                 continue

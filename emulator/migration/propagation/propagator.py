@@ -27,7 +27,7 @@ import msgspec
 from emulator.metadata.brokers import Broker, Brokers
 from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image
-from emulator.metadata.metadata_version import FEATURE_NAME
+from emulator.metadata.metadata_version import FEATURE_NAME, Feature
 from emulator.metadata.topics import Topic
 from emulator.migration.propagation import requests as build
 from emulator.migration.propagation.channels import Channels, Peer
@@ -262,6 +262,7 @@ class Propagator:
         peers = self._brokers.of(image).peers
         effects = self._channels.set_peers(peers)
         self._propagated = image, zk_epoch
+        self._channels.may_be_older = _may_be_older(image)
         self.full_count += 1
         self.brokers = len(peers)
         everything = _Shared(image, self._brokers.of(image).live)
@@ -283,6 +284,7 @@ class Propagator:
         last, self._propagated = self._propagated, (after, zk_epoch)
         if last is not None and last[0].brokers is after.brokers and not self._channels.open:
             return []  # still no broker in ZooKeeper mode
+        self._channels.may_be_older = _may_be_older(after)
         peers = self._brokers.of(after).peers
         self.brokers = len(peers)
         sender = Sender(self._node_id, zk_epoch, self._listener)
@@ -411,6 +413,11 @@ class Propagator:
 
     def _put(self, peer: Peer, work: Iterable[Told | None]) -> None:
         self._jobs.append(_Job(peer.broker_id, iter(work)))
+
+
+def _may_be_older(image: Image) -> bool:
+    """Whether brokers may be of releases before 3.7."""
+    return not image.metadata_version.supports(Feature.CONTROLLER_REGISTRATION)
 
 
 class _Shared:

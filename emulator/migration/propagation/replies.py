@@ -357,18 +357,20 @@ def error_name(code: int) -> str:
 
 
 def logging_errors(
-    broker_id: int, request: ControlRequest, response: ControlResponse
+    broker_id: int, request: ControlRequest, response: ControlResponse, *, older: bool = True
 ) -> Slices[tuple[list[Log], int]]:
     """The errors of a reply for the log, and how many there are, in slices.
 
     One line for each kind, with the first partition that has it: many may have one. That a broker
-    has the leader epoch of a partition already is no error: releases before 3.7 answer so to each
-    FULL request (ReplicaManager.becomeLeaderOrFollower, Kafka 3.4 and 3.7).
+    has the leader epoch of a partition already is no error: releases before 3.6.2 answer so to each
+    FULL request. Later ones answer the same if they know a higher epoch than the log has, which is
+    one (ReplicaManager.becomeLeaderOrFollower, Kafka 3.4, 3.6.2 and 3.9).
 
     Args:
         broker_id: who replied.
         request: to this.
         response: its entries are dropped.
+        older: whether the broker may be one of those releases.
     """
     first: dict[int, tuple[str | bytes, int]] = {}
     times: Counter[int] = Counter()
@@ -389,7 +391,7 @@ def logging_errors(
             "error": error_name(code),
             "times": count,
         }
-        if code == ErrorCode.STALE_CONTROLLER_EPOCH and partition >= 0:
+        if older and code == ErrorCode.STALE_CONTROLLER_EPOCH and partition >= 0:
             del times[code]
             logs.append(Log("info", "broker has these leader epochs already", fields))
         elif len(logs) < KINDS_LOGGED_MAX:

@@ -25,6 +25,7 @@ from emulator.migration.propagation.replies import (
 from emulator.migration.taking_over.preconditions import Why
 from emulator.net.control import TYPE_FULL, TYPE_INCREMENTAL
 from emulator.seam import Close, Closed, Connect, Connected, Effect, Log, Received, Send
+from tests.unit.migration.world import World
 from tests.unit.node.test_copy_grows_in_line import Work, counted
 from wire import messages as m
 from wire.errors import ErrorCode
@@ -352,7 +353,7 @@ def test_one_line_tells_of_all_partitions_with_one_error() -> None:
 
 @pytest.mark.parametrize("others", [0, 9])
 def test_leader_epochs_that_a_broker_has_already_are_no_failure(others: int) -> None:
-    """Brokers before 3.7 answer so to each FULL request, for all partitions that stay the same."""
+    """Brokers before 3.6.2 answer so to each FULL request, for partitions that stay the same."""
     broker = Broker().connect()
     broker.take(broker.channels.put(1, m.LeaderAndIsrRequest(controller_id=3000), 0))
     kinds = m.LeaderAndIsrResponse
@@ -371,6 +372,27 @@ def test_leader_epochs_that_a_broker_has_already_are_no_failure(others: int) -> 
     named = {one.error for one in broker.channels.repairs.known}
     assert "STALE_CONTROLLER_EPOCH" not in named
     assert bool(named) == bool(others)
+
+
+def test_a_higher_leader_epoch_than_the_logs_is_a_failure() -> None:
+    """Brokers from 3.6.2 on take the epoch that they have once more."""
+    broker = Broker().connect()
+    broker.channels.may_be_older = False
+    broker.take(broker.channels.put(1, m.LeaderAndIsrRequest(controller_id=3000), 0))
+    kinds = m.LeaderAndIsrResponse
+    stale = kinds.LeaderAndIsrPartitionError(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
+    topic = kinds.LeaderAndIsrTopicError(topic_id=b"t" * 16, partition_errors=[stale])
+    broker.answer(kinds(topics=[topic]), 4, 7)
+    (told,) = [line.fields for line in broker.logs if "with errors" in line.event]
+    assert (told["error"], told["partition"]) == ("STALE_CONTROLLER_EPOCH", 0)
+    assert broker.channels.error_count == 1
+    assert [one.error for one in broker.channels.repairs.known] == ["STALE_CONTROLLER_EPOCH"]
+
+
+@pytest.mark.parametrize(("level", "older"), [(8, True), (14, True), (15, False), (21, False)])
+def test_from_metadata_version_3_7_on_no_broker_is_older(level: int, older: bool) -> None:
+    world = World(metadata_version=level).dual_write(1, 2)
+    assert world.driver.channels.may_be_older is older
 
 
 def topics_answered(count: int) -> m.LeaderAndIsrResponse:
