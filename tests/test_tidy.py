@@ -84,6 +84,22 @@ def test_a_class_name_is_used_once():
     assert not {one: where for one, where in places.items() if len(where) > 1}
 
 
+def test_only_the_main_class_of_a_file_is_described_by_its_docstring():
+    """The longest one. For another class the text there is about something else."""
+    phrase, misled = "the module's docstring", []
+    for path in SOURCES:
+        if phrase not in (text := path.read_text()) or path == Path(__file__):
+            continue
+        classes = [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
+        longest = max(classes, key=lambda one: one.end_lineno - one.lineno, default=None)
+        misled += [
+            f"{name(path)}:{one.lineno}: {one.name} needs a docstring of its own"
+            for one in classes
+            if one is not longest and phrase in ast.get_source_segment(text, one)
+        ]
+    assert not misled
+
+
 def test_no_test_waits_by_the_clock():
     assert not [name(path) for path in TESTS if re.search(r"\bsleep\(", path.read_text())]
 

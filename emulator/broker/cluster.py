@@ -67,7 +67,7 @@ class KnownTopic(Protocol):
 
 
 class KnownCluster(Protocol):
-    """See the module's docstring. The protocol is read-only."""
+    """What a broker knows of its cluster, read-only; the same in both modes."""
 
     def now(self) -> KnownCluster:
         """The same, as it is at this moment, for all slices of one answer."""

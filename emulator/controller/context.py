@@ -202,15 +202,13 @@ def _client(name: str | None) -> EntityPart:
     return EntityPart.of(CLIENT_ID, name)
 
 
-# Topics with partitions whose replicas are being moved, in any image.
-#
-# The index over the newest image (``index.py``) has them too, but what is listed is what is
-# committed. Two versions of the topics share most of their parts, so what has come and gone is
-# found without a look at each topic.
-
-
 class MovingTopics:
-    """See the module's docstring."""
+    """Topics with partitions whose replicas are being moved, in any image.
+
+    The index over the newest image (``index.py``) has them too, but what is listed is what is
+    committed. Two versions of the topics share most of their parts, so what has come and gone is
+    found without a look at each topic.
+    """
 
     def __init__(self) -> None:
         self._ids: set[bytes] = set()

@@ -197,11 +197,8 @@ class Behind:
         return conn, kind
 
 
-# Reads the bodies of requests that a listener offers; long ones in slices.
-
-
 class RequestBodies:
-    """See the module's docstring.
+    """Reads the bodies of requests that a listener offers; long ones in slices.
 
     ``entries_max``: API key -> most entries of all arrays in one request, set by the owner; without
     one, any number. ``decoder`` and ``slicer``: read bodies as :func:`decode_body` and

@@ -23,13 +23,6 @@ from emulator.net.authentication import SASL_HANDSHAKE, Authentication, LoginSes
 from emulator.net.scram import CredentialStore, UsedCredential
 from emulator.seam import Log, Ticket
 
-# Connections whose client has logged in with what can be taken away: a SCRAM credential, a token.
-#
-# Pure. A credential that is deleted, and a token that is deleted or has expired, end the
-# connections that logged in with it, ``LOOK_MS`` later at most; Kafka leaves them open. A changed
-# password does not: its connections end with their session (``connections.max.reauth.ms``), as in
-# Kafka.
-
 LOOK_MS: Final = 1_000
 """Between two looks at what the store knows."""
 PER_LOOK: Final = 500
@@ -38,7 +31,15 @@ _NEVER_MS: Final = 1 << 63
 
 
 class Sessions:
-    """See the module's docstring; ``store``: knows users and tokens."""
+    """Connections whose client logged in with what can be taken away: a SCRAM credential, a token.
+
+    A credential that is deleted, and a token that is deleted or has expired, end the connections
+    that logged in with it, ``LOOK_MS`` later at most; Kafka leaves them open. A changed password
+    does not: its connections end with their session (``connections.max.reauth.ms``), as in Kafka.
+
+    Args:
+        store: knows users and tokens.
+    """
 
     def __init__(self, store: CredentialStore) -> None:
         self._store = store

@@ -173,18 +173,16 @@ def _lacks_since_ms(raft: Raft, now_ms: int) -> int:
     return now_ms if batch is None else min(batch.base_timestamp, now_ms)
 
 
-# The timers of a node: when the next one is due, and what is done then.
-#
-# Deadlines are asked for after each step, as the environment sets its timer by them. Until that
-# time nothing is due but for what events have caused since; so a step before it looks at no timer.
-# What its events made due is found when the deadlines are asked for after it, and done in the next
-# step, which is then due at once.
-
 _NEVER_MS: Final = 1 << 63
 
 
 class Timers:
-    """See the module's docstring.
+    """The timers of a node: when the next one is due, and what is done then.
+
+    Deadlines are asked for after each step, as the environment sets its timer by them. Until that
+    time nothing is due but for what events have caused since; so a step before it looks at no
+    timer. What its events made due is found when the deadlines are asked for after it, and done in
+    the next step, which is then due at once.
 
     Args:
         machines, role, stop: of the node.
@@ -239,17 +237,15 @@ class Timers:
         return effects
 
 
-# Whether a voter knows which users of SCRAM and which delegation tokens there are.
-#
-# After a start it knows those of its newest snapshot, and what its log says may not be committed: a
-# user that was deleted since then would get in. So nobody logs in by either until the log has
-# reached what a leader said to be committed, and is replayed that far; nor from the moment on when
-# the leader no longer has the records that follow ours, until its snapshot is loaded and those
-# behind it.
-
-
 class KnownUsers:
-    """See the module's docstring."""
+    """Whether a voter knows which users of SCRAM and which delegation tokens there are.
+
+    After a start it knows those of its newest snapshot, and what its log says may not be committed:
+    a user that was deleted since then would get in. So nobody logs in by either until the log has
+    reached what a leader said to be committed, and is replayed that far; nor from the moment on
+    when the leader no longer has the records that follow ours, until its snapshot is loaded and
+    those behind it.
+    """
 
     def __init__(self, raft: Raft, history: History) -> None:
         self.known = False

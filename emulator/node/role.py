@@ -35,17 +35,16 @@ from emulator.raft.quorum_state import NONE
 from emulator.raft.replica import Serving
 from emulator.seam import RECORDS_PER_SLICE, Effect, Log, Slices, whole
 
-# Keeps the metadata of a node at the end of its log.
-#
-# What a follower gets with one Fetch is replayed in the step that takes it: a record that cannot be
-# replayed then stops the node before it is written. A snapshot that replaces the log is replayed in
-# slices, one in each step, and so is what the log has got behind it meanwhile: decoding 100,000
-# partitions takes seconds, in which a voter has to fetch on and to answer votes. So is what is
-# dropped because it was not committed when this node lost its leadership: it was replayed before.
-
 
 class LogReplay:
-    """See the module's docstring.
+    """Keeps the metadata of a node replayed up to the end of its log.
+
+    What a follower gets with one Fetch is replayed in the step that takes it: a record that cannot
+    be replayed then stops the node before it is written. A snapshot that replaces the log is
+    replayed in slices, one in each step, and so is what the log has got behind it meanwhile:
+    decoding 100,000 partitions takes seconds, in which a voter has to fetch on and to answer votes.
+    So is what is dropped because it was not committed when this node lost its leadership: it was
+    replayed before.
 
     Args:
         raft: the log.

@@ -23,7 +23,7 @@ first, so that it is served as soon as it may be. Not in Kafka, where the quorum
 The sizes that a consumer sets (MinBytes 0, PartitionMaxBytes 0) are ignored; the answer is
 whole batches within MaxBytes, and at least one.
 
-A Fetch that waits is woken as in :mod:`emulator.raft.fetch`, and then answered with the state
+A Fetch that waits is woken as in :class:`WaitingFetches`, and then answered with the state
 of that moment. Woken ones that get the same are given the same object, so that it is encoded once.
 """
 
@@ -42,12 +42,6 @@ from emulator.raft.replica import UNKNOWN, Replica
 from emulator.seam import Kept, Reply, Same, Ticket, earlier
 from wire import messages as m
 from wire.errors import ErrorCode
-
-# The Fetches that wait: for something new, or until their time is up.
-#
-# Voters are woken by whatever is new, observers at their pace (:class:`ObserverPace`); all are
-# woken when the epoch, the leader or what observers may read changes. Woken ones are taken a few
-# per step, oldest first.
 
 PAUSE_US_PER_OBSERVER: Final = 250
 """Three or four times what one answer costs: to answer 200 observers takes a third of the time."""
@@ -155,7 +149,12 @@ class _FetchLine:
 
 
 class WaitingFetches:
-    """See the module's docstring."""
+    """The Fetches that wait: for something new, or until their time is up.
+
+    Voters are woken by whatever is new, observers at their pace (:class:`ObserverPace`); all are
+    woken when the epoch, the leader or what observers may read changes. Woken ones are taken a few
+    per step, oldest first.
+    """
 
     def __init__(self) -> None:
         self._voters = _FetchLine()

@@ -473,7 +473,7 @@ def _nonsense(why: str) -> DecodeError:
 
 
 class Member:
-    """See the module's docstring.
+    """One node's part in its quorum; after each event it does what is due then.
 
     Args:
         replica: log, snapshots and quorum state of this voter.

@@ -20,22 +20,20 @@ from emulator.seam import Effect, ReplaceFile
 from wire.digest import batch_digest
 from wire.errors import ErrorCode
 
-# Writes ``recovery-point``: what of the log was durable, and what committed, at that moment.
-#
-# With one voter it is written at an orderly stop. With several it is also written every few seconds
-# while the log grows: their batches do not show which of them one sync covered (see ``recovery``),
-# so without it any damage in the last segment would look like a torn end. There it also keeps what
-# is committed over a restart, and the snapshot that is about to replace the log.
-#
-# Effects are performed in their order and each replace is durable before the next begins. So the
-# file is written before the log is cut, and after it has grown.
-
 RECOVERY_POINT_MS: Final = 5_000
 """How old the file may become while the log grows. Each time costs two fsyncs."""
 
 
 class RecoveryPointFile:
-    """See the module's docstring.
+    """Writes ``recovery-point``: what of the log was durable, and what committed, at that moment.
+
+    With one voter it is written at an orderly stop. With several it is also written every few
+    seconds while the log grows: their batches do not show which of them one sync covered (see
+    ``recovery``), so without it any damage in the last segment would look like a torn end. There it
+    also keeps what is committed over a restart, and the snapshot that is about to replace the log.
+
+    Effects are performed in their order and each replace is durable before the next begins. So the
+    file is written before the log is cut, and after it has grown.
 
     Args:
         log: whose durable end is written.

@@ -127,24 +127,20 @@ class Servers:
         return min(BACKOFF_MS_MIN << min(rounds - 1, 10), BACKOFF_MS_MAX)
 
 
-# The session of a client, and what becomes of it when its connection is lost.
-#
-# Two policies. *Fenced*: the next connection takes the old session up only to close it, so nothing
-# sent in it can be applied later; its ephemeral znodes go. *Kept*: the next connection continues
-# it, so its ephemeral znodes stay, as long as ZooKeeper has not ended it; requests in doubt may
-# still be applied until the ``sync`` of the new connection is answered. Kafka's brokers keep
-# theirs.
-#
-# Source: org.apache.zookeeper.ClientCnxn, ZooKeeper 3.9.5.
-
 _NO_PASSWORD = bytes(16)
 
 
 class SessionHold:
     """The session in use, and the one of a lost connection.
 
+    Two policies. *Fenced*: the next connection takes the old session up only to close it, so
+    nothing sent in it can be applied later; its ephemeral znodes go. *Kept*: the next connection
+    continues it, so its ephemeral znodes stay, as long as ZooKeeper has not ended it; requests in
+    doubt may still be applied until the ``sync`` of the new connection is answered. Kafka's brokers
+    keep theirs. Source: org.apache.zookeeper.ClientCnxn, ZooKeeper 3.9.5.
+
     Args:
-        kept: the policy, see the module's docstring.
+        kept: the policy.
     """
 
     def __init__(self, *, kept: bool) -> None:

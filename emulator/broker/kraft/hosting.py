@@ -22,15 +22,6 @@ from emulator.seam import Effect, Event, earliest
 from wire import messages as m
 from wire.errors import ErrorCode
 
-# AssignReplicasToDirs: reports the directories of the replicas of this broker to the controller.
-#
-# For brokers in KRaft mode from 3.7 on, from metadata.version 3.7-IV2 on. Controllers place
-# replicas of a broker with one directory there themselves; what is left are replicas from before
-# that level. Errors for the whole request are tried again, 100 ms to 10 s later; a partition that
-# this broker does not have any more is left out, every other error is tried again.
-#
-# Source: AssignmentsManager, Kafka 3.9; KIP-858.
-
 ASSIGNMENTS_MAX: Final = 2_250
 """Partitions of one request."""
 FIRST_RETRY_MS: Final = 100
@@ -41,7 +32,13 @@ Placed = tuple[bytes, int]
 
 
 class DirectoryAssigner:
-    """See the module's docstring; a ``BrokerPart`` of the broker.
+    """Reports the directories of this broker's replicas to the controller (AssignReplicasToDirs).
+
+    A ``BrokerPart`` of the broker. For brokers in KRaft mode from 3.7 on, from metadata.version
+    3.7-IV2 on. Controllers place replicas of a broker with one directory there themselves; what is
+    left are replicas from before that level. Errors for the whole request are tried again, 100 ms
+    to 10 s later; a partition that this broker does not have any more is left out, every other
+    error is tried again. Source: AssignmentsManager, Kafka 3.9; KIP-858.
 
     Args:
         replicas: what is hosted.
@@ -176,7 +173,7 @@ class DirectoryAssigner:
 
 
 class Hosting:
-    """See the module's docstring.
+    """The replicas of a broker in KRaft mode, and all that it sends to the controller about them.
 
     Args:
         broker_id: this broker.

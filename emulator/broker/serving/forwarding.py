@@ -245,23 +245,21 @@ def principal_bytes(principal: PeerPrincipal) -> bytes:
     return _PRINCIPAL_VERSION.to_bytes(2, "big") + encode(value, _PRINCIPAL_VERSION)
 
 
-# Topics that a broker has the controller create, because a client or the broker needs them.
-#
-# No client waits for them: the client asks again. A topic is asked for once at a time.
-#
-# Source: DefaultAutoTopicCreationManager, Kafka 3.9.
-
 ASKED_MAX: Final = 10_000
 """Topics that are asked for at a time; the client of one more asks again."""
 
 
 class TopicCreation:
-    """See the module's docstring.
+    """Topics that a broker has the controller create, because a client or the broker needs them.
+
+    No client waits for them: the client asks again. A topic is asked for once at a time.
 
     Args:
         forwarding: the channel to the controller.
         newest: versions of this broker's release, by API key.
         timeout_ms: how long the controller may take.
+
+    Source: DefaultAutoTopicCreationManager, Kafka 3.9.
     """
 
     def __init__(self, forwarding: Forwarding, newest: Ranges, timeout_ms: int) -> None:

@@ -47,17 +47,15 @@ from wire.batch import decode_batches
 from wire.errors import ErrorCode
 from wire.frame import FrameReader, decode_response
 
-# A client of the active controller, as an admin client with ``bootstrap.controllers`` does.
-#
-# It knows all controllers, has a connection to each that it has asked, and asks the one that it
-# takes for the leader. As long as it knows none, it waits.
-
 LOOK_MS: Final = 50
 """How often it looks whether a leader is known."""
 
 
 class LeaderCaller:
-    """See the module's docstring.
+    """A client of the active controller, like an admin client with ``bootstrap.controllers``.
+
+    It knows all controllers, has a connection to each that it has asked, and asks the one that it
+    takes for the leader. As long as it knows none, it waits.
 
     Args:
         name: of the parties.

@@ -353,7 +353,7 @@ def advised(seed: int) -> Scenario:
 
 
 class Advised:
-    """Takes one attempt as far as it goes; see the module's docstring.
+    """Takes one attempt as far as it goes.
 
     Args:
         world: in which everything has begun.
