@@ -1,4 +1,4 @@
-"""Which server is struck when, and how: drawn from a seed, one strike at a time."""
+"""A plan of faults, drawn from a seed: when which server is struck, and how; one at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 
 class Fault(Enum):
-    """What happens to a server; each ends after the strike's time."""
+    """What happens to a server; the end of the strike undoes it."""
 
     KILL = "SIGKILL, started again"
     PAUSE = "SIGSTOP, then SIGCONT"
@@ -28,9 +28,10 @@ FAULTS: Final[dict[str, tuple[Fault, ...]]] = {
 WEIGHTS: Final = {CONTROLLER: 6, BROKER: 2, ZOOKEEPER: 2}
 EVERY_S: Final = 15.0
 LASTS_S: Final = (1.0, 9.0)
-"""A strike has ended before the next one: a majority, and two of three replicas, are well."""
-SOFTER_S: Final = 4.0
-"""Strikes come up to this much later than every 15 s."""
+"""Less than the time between two strikes: one server is struck at a time, so that the majority of
+the controllers, and two of three replicas, are well."""
+JITTER_S: Final = 4.0
+"""A strike comes up to this much later than it is due."""
 FAILOVER_S: Final = 5.0
 """The leader that every run kills stays away for at least so long: another one is elected."""
 CALM_S: Final = 10.0
@@ -48,7 +49,7 @@ class Strike:
     lasts_s: float
     kind: str
     """Of server: controller, broker or zookeeper."""
-    which: int
+    server_index: int
     """Its place among servers of its kind; ``LEADER``."""
     fault: Fault
 
@@ -59,7 +60,7 @@ def strikes(seed: int, seconds: float, sizes: dict[str, int]) -> Sequence[Strike
     Args:
         seed: decides all of them.
         seconds: length of the run.
-        sizes: kind of server -> how many there are; kinds of which there are none are left out.
+        sizes: kind of server -> how many there are; kinds without servers are left out.
 
     >>> [strike.kind for strike in strikes(1, 60, {"controller": 3})]
     ['controller', 'controller']
@@ -70,14 +71,14 @@ def strikes(seed: int, seconds: float, sizes: dict[str, int]) -> Sequence[Strike
     kinds = [kind for kind, count in sizes.items() if count]
     found: list[Strike] = []
     due = EVERY_S / 2
-    while due < seconds - CALM_S - LASTS_S[1] - SOFTER_S:
+    while due < seconds - CALM_S - LASTS_S[1] - JITTER_S:
         kind = draw.choices(kinds, [WEIGHTS[kind] for kind in kinds])[0]
-        which = draw.randrange(sizes[kind])
+        server_index = draw.randrange(sizes[kind])
         if kind == CONTROLLER and draw.random() < 2 / 3:
-            which = LEADER
+            server_index = LEADER
         fault = draw.choice(FAULTS[kind])
-        at_s = due + draw.uniform(0, SOFTER_S)
-        found.append(Strike(at_s, draw.uniform(*LASTS_S), kind, which, fault))
+        at_s = due + draw.uniform(0, JITTER_S)
+        found.append(Strike(at_s, draw.uniform(*LASTS_S), kind, server_index, fault))
         due += EVERY_S
     _strike_broker(found, draw, sizes.get(BROKER, 0))
     _kill_leader(found, draw)
@@ -89,8 +90,8 @@ def _strike_broker(found: list[Strike], draw: random.Random, brokers: int) -> No
     if not brokers or len(found) < 2 or any(strike.kind == BROKER for strike in found):
         return
     place, fault = draw.randrange(len(found)), draw.choice(FAULTS[BROKER])
-    which = draw.randrange(brokers)
-    found[place] = replace(found[place], kind=BROKER, which=which, fault=fault)
+    server_index = draw.randrange(brokers)
+    found[place] = replace(found[place], kind=BROKER, server_index=server_index, fault=fault)
 
 
 def _kill_leader(found: list[Strike], draw: random.Random) -> None:
@@ -104,11 +105,11 @@ def _kill_leader(found: list[Strike], draw: random.Random) -> None:
         return
     place, lasts_s = draw.choice(places), draw.uniform(FAILOVER_S, LASTS_S[1])
     found[place] = replace(
-        found[place], kind=CONTROLLER, which=LEADER, fault=Fault.KILL, lasts_s=lasts_s
+        found[place], kind=CONTROLLER, server_index=LEADER, fault=Fault.KILL, lasts_s=lasts_s
     )
 
 
 def fails_over(strike: Strike) -> bool:
     """Whether it kills the leader until another one is elected."""
-    killed = (strike.kind, strike.which, strike.fault) == (CONTROLLER, LEADER, Fault.KILL)
+    killed = (strike.kind, strike.server_index, strike.fault) == (CONTROLLER, LEADER, Fault.KILL)
     return killed and strike.lasts_s >= FAILOVER_S

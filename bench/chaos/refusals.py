@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bench.load.changes import NotNow
+from bench.load.changes import TemporaryRefusal
 
 _SLACK_MS: Final = 1_000
 """Largest difference between the time in a batch and the client's clock."""
@@ -70,7 +70,7 @@ def _replay(unfenced: set[int], kind: str, data: Mapping[str, Any]) -> None:
 
 
 def unfounded(
-    refused: Iterable[NotNow],
+    refused: Iterable[TemporaryRefusal],
     records: Sequence[Mapping[str, Any]],
     struck: Iterable[Period],
     ahead_ns: int,

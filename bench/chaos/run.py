@@ -139,7 +139,7 @@ def _story(stage: Stage, clients: Clients, write_event: WriteEvent) -> list[str]
         write_event("clients", _figures(done, produced, consumed))
         seen = leadership.seen
         found = verdict.Found(done, produced, consumed, read, seen, last.high_watermark, struck)
-        return verdict.wrong(stage, found, functools.partial(_ours_leads, stage, write_event))
+        return verdict.failures(stage, found, functools.partial(_ours_leads, stage, write_event))
 
 
 def _await(stage: Stage, write_event: WriteEvent, what: str, ready: Callable[[], bool]) -> None:
@@ -152,7 +152,7 @@ def _await(stage: Stage, write_event: WriteEvent, what: str, ready: Callable[[],
 
     def asked() -> bool:
         _revive(stage, write_event)
-        if ended := verdict.dead(stage.all):
+        if ended := verdict.ended_servers(stage.all):
             raise ProcessError(", ".join(ended))
         return ready()
 
@@ -261,8 +261,8 @@ def _strike(
 
 def _target(strike: Strike, leadership: Leadership) -> int:
     """The place of the server to strike; of the leader, once there is one."""
-    if strike.which != LEADER:
-        return strike.which
+    if strike.server_index != LEADER:
+        return strike.server_index
     leader = wait_for("a leader", leadership.ask, PATIENCE_S)[-1]
     return IDS.index(leader.node_id)
 

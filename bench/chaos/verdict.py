@@ -1,4 +1,4 @@
-"""What must hold at the end, from outside: by the clients' own book, the logs, ZooKeeper."""
+"""What must hold at the end, from outside: by what clients were answered, the logs, ZooKeeper."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Found:
     """When controllers were struck, monotonic ms."""
 
 
-def wrong(stage: Stage, found: Found, lead: Callable[[], Controller]) -> list[str]:
+def failures(stage: Stage, found: Found, lead: Callable[[], Controller]) -> list[str]:
     """One line for each thing that must not be; empty if the run held.
 
     What a log or ZooKeeper lacks is waited for, 15 minutes at most.
@@ -44,12 +44,14 @@ def wrong(stage: Stage, found: Found, lead: Callable[[], Controller]) -> list[st
     Args:
         stage: everything runs.
         found: the answers that clients got.
-        lead: in a migration, waits until one of ours leads, and returns that.
+        lead: in a migration; makes one of ours the leader (kills Kafka's leader if need be), and
+            returns it.
 
     Raises:
         CalledProcessError: Kafka's tool cannot read a log.
     """
-    lines = [*dead(stage.all), *leading(found.leaders), *clients(found)]
+    lines = [*ended_servers(stage.all), *epochs_with_two_leaders(found.leaders)]
+    lines += client_failures(found)
     folders = {node_id: server.data for node_id, server in _of(stage)}
     records = whole_logs(lambda node_id: dump_log(folders[node_id]), folders, found.committed)
     lines += agreement(records, found.committed)
@@ -57,7 +59,8 @@ def wrong(stage: Stage, found: Found, lead: Callable[[], Controller]) -> list[st
     lines += refused(found.admin, longest)
     ahead_ns = time.time_ns() - time.monotonic_ns()
     lines += unfounded(found.admin.not_now, longest, found.struck, ahead_ns)
-    lines += stores(found.admin, {node_id: from_log(each) for node_id, each in records.items()})
+    logs = {node_id: from_log(each) for node_id, each in records.items()}
+    lines += missing_from_logs(found.admin, logs)
     if stage.zk is not None:
         store = Store(stage.zk, kafkas=stage.options.kafkas)
         judged = differing(store.offset, store.tree, lambda: dump_log(lead().data), lead)
@@ -77,7 +80,7 @@ def _of(stage: Stage) -> Iterable[tuple[int, Controller]]:
     return zip(IDS, stage.controllers, strict=True)
 
 
-def dead(servers: Sequence[ServerProcess]) -> list[str]:
+def ended_servers(servers: Sequence[ServerProcess]) -> list[str]:
     """Servers that ended by themselves."""
     return [
         f"{server.folder.name}/{server.name} ended with {server.exit_code}"
@@ -86,14 +89,14 @@ def dead(servers: Sequence[ServerProcess]) -> list[str]:
     ]
 
 
-def leading(leaders: Mapping[int, set[int]]) -> list[str]:
+def epochs_with_two_leaders(leaders: Mapping[int, set[int]]) -> list[str]:
     """Epochs in which more than one controller answered as leader."""
     return [
         f"epoch {epoch}: led by {sorted(ids)}" for epoch, ids in leaders.items() if len(ids) > 1
     ]
 
 
-def clients(found: Found) -> list[str]:
+def client_failures(found: Found) -> list[str]:
     """Records that were acknowledged and are not there; errors that no retry mends."""
     lines = []
     if not found.read.held or found.read.read < found.read.acknowledged:
@@ -135,7 +138,7 @@ def agreement(records: Mapping[int, Sequence[Mapping[str, Any]]], committed: int
     return lines
 
 
-def stores(admin: AdminResult, logs: Mapping[int, Entities]) -> list[str]:
+def missing_from_logs(admin: AdminResult, logs: Mapping[int, Entities]) -> list[str]:
     """Changes that were acknowledged and are not in a log."""
     lines = []
     for node_id, log in logs.items():

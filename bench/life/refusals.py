@@ -13,7 +13,7 @@ from bench.chaos.refusals import unfounded
 from bench.demo.verdict import ALREADY
 from bench.life.waits import RulingWatch
 from bench.load.admin import AdminResult, GivenUp
-from bench.load.changes import NotNow
+from bench.load.changes import TemporaryRefusal
 
 
 def unexcused(
@@ -42,7 +42,7 @@ def _twice(change: GivenUp, moved: Iterable[tuple[float, float]]) -> bool:
     )
 
 
-def of_ours(done: AdminResult, watch: RulingWatch) -> list[NotNow]:
+def of_ours(done: AdminResult, watch: RulingWatch) -> list[TemporaryRefusal]:
     """Retriable refusals by a controller of ours: sent and answered while one was active."""
     if watch.quorum_s is None:
         return []
@@ -50,6 +50,8 @@ def of_ours(done: AdminResult, watch: RulingWatch) -> list[NotNow]:
     return [one for one in done.not_now if since_ns <= one.sent_ns and one.answered_ns <= until_ns]
 
 
-def without_reason(refused: Sequence[NotNow], records: Sequence[Mapping[str, Any]]) -> list[str]:
+def without_reason(
+    refused: Sequence[TemporaryRefusal], records: Sequence[Mapping[str, Any]]
+) -> list[str]:
     """A line for each refusal while a broker was unfenced, by the log of our controllers."""
     return unfounded(refused, records, (), time.time_ns() - time.monotonic_ns())

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Seque
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from bench.load.changes import Change, Changes, NotNow, TopicState, error_of
+from bench.load.changes import Change, Changes, TemporaryRefusal, TopicState, error_of
 from bench.load.connection import Pool, text_of
 from bench.load.schedule import achieved_per_s
 from emulator.io.together import Share
@@ -75,7 +75,7 @@ class AdminResult:
     """Changes never sent: nothing was free until they counted as failed."""
     retried: Counter[tuple[str, str]] = field(default_factory=Counter)
     """(API, error) -> attempts that were repeated."""
-    not_now: list[NotNow] = field(default_factory=list)
+    not_now: list[TemporaryRefusal] = field(default_factory=list)
     """Those of them that were refused for a time only."""
     topics: dict[str, TopicState] = field(default_factory=dict)
     """Topics left, as they must look."""
@@ -316,7 +316,9 @@ class AdminLoad:
             done = error is ErrorCode.NONE or (in_doubt and error is change.done_already)
             if not_now := (change.api, error) in self._not_now:
                 span = attempt.sent_ns, attempt.answered_ns
-                self._result.not_now.append(NotNow(change.api, change.topic, error.name, *span))
+                self._result.not_now.append(
+                    TemporaryRefusal(change.api, change.topic, error.name, *span)
+                )
             late = asyncio.get_running_loop().time() + _BACKOFF_S > end_s
             if done or late or not (not_now or self._may_repeat(change, attempts)):
                 self._note(change, due, attempts, done=done)
@@ -361,7 +363,7 @@ class AdminLoad:
         """Enter a change that got no room in time: no topic was chosen, and nothing was asked."""
         self._result.unsent += 1
         none = _Attempt(ErrorCode.REQUEST_TIMED_OUT, time.monotonic_ns())
-        self._row(self._changes.due_api(), [none], due)
+        self._row(self._changes.draw_api(), [none], due)
 
     def _note(self, change: Change, due: _Due, attempts: Sequence[_Attempt], *, done: bool) -> None:
         """Enter how a change ended: in the book, and as one row however many attempts it took."""

@@ -1,7 +1,7 @@
 """Random administrative changes, chosen so that none should fail.
 
 Pure: a seeded choice over the topics known to exist. A topic with a change in flight gets no other
-change; nor does one, for long, of which an attempt was given up: a broker may carry it out late.
+change. After an attempt without an answer it rests for a while: a broker may carry that out late.
 """
 
 from __future__ import annotations
@@ -19,18 +19,34 @@ _SET: Final = 0
 _PARTITIONS_MAX: Final = 24
 _WITH_CONFIGS: Final = 0.2
 """Share of new topics that have a config of their own."""
-_SHARES: Final = (0.45, 0.10, 0.35, 0.10)
-"""Creations, deletions, more partitions, configs. Config changes are few: at each one a broker in
-ZooKeeper mode reads every notification of the last 15 minutes, so that many of them within minutes
-measure the brokers alone."""
-_SHARES_CROWDED: Final = (0.20, 0.45, 0.25, 0.10)
-"""The same above the wanted number of topics."""
 _CONFIGS: Final = {
     "retention.ms": ("3600000", "7200000", "86400000"),
     "max.message.bytes": ("500000", "1000012", "2000000"),
     "cleanup.policy": ("delete", "compact", "compact,delete"),
     "segment.bytes": ("16777216", "67108864"),
 }
+
+
+class _Kind(NamedTuple):
+    """One kind of change."""
+
+    answers: str
+    """The field of the response that has the answers."""
+    share: float
+    """Of all changes."""
+    share_crowded: float
+    """The same above the wanted number of topics."""
+
+
+_KINDS: Final = {
+    "CreateTopics": _Kind("topics", 0.45, 0.20),
+    "DeleteTopics": _Kind("responses", 0.10, 0.45),
+    "CreatePartitions": _Kind("results", 0.35, 0.25),
+    # Few: at each one a broker in ZooKeeper mode reads every notification of the last 15 minutes,
+    # so that many of them within minutes measure the brokers alone.
+    "IncrementalAlterConfigs": _Kind("responses", 0.10, 0.10),
+}
+"""By API; the order decides what a seed draws."""
 
 
 @dataclass
@@ -54,7 +70,7 @@ class Change:
     """What a second attempt is answered when the first was carried out after all."""
 
 
-class NotNow(NamedTuple):
+class TemporaryRefusal(NamedTuple):
     """An attempt of a change that was refused for a time, and repeated."""
 
     api: str
@@ -100,7 +116,7 @@ class Changes:
     def draw(self) -> Change:
         """The next change; its topic is busy until ``settle``."""
         free = sorted(self.topics.keys() - self._busy - self._resting.keys())
-        api = self.due_api()
+        api = self.draw_api()
         if not free or api == "CreateTopics":
             change = self._create()
         else:
@@ -113,11 +129,13 @@ class Changes:
         self._busy.add(change.topic)
         return change
 
-    def due_api(self) -> str:
-        """What a change that is due now is about; topics that are being created count as there."""
+    def draw_api(self) -> str:
+        """Draw the API of the next change; consumes one random number."""
+        # Topics that are being created count as there.
         there = (self.topics.keys() | self._busy) - self._resting.keys()
         crowded = len(there) >= self._wanted
-        (api,) = self._rng.choices(tuple(_ANSWERS), _SHARES_CROWDED if crowded else _SHARES)
+        shares = [kind.share_crowded if crowded else kind.share for kind in _KINDS.values()]
+        (api,) = self._rng.choices(tuple(_KINDS), shares)
         return api
 
     def settle(self, change: Change, *, done: bool, late: bool = False) -> None:
@@ -126,9 +144,10 @@ class Changes:
         Args:
             change: from ``draw``.
             done: it was carried out.
-            late: an attempt of it had no answer, so a broker may still send it to a controller. As
-                it says the same as the one that was answered, it does harm only after another
-                change of the topic. As many topics as are wanted rest at most, the latest ones.
+            late: an attempt of it had no answer, so a broker may still send it to a controller. It
+                says the same as the attempt that was answered, so it does harm only after another
+                change of the topic: the topic rests. At most ``topics_wanted`` topics rest, those
+                that began last.
         """
         self._busy.discard(change.topic)
         if not done:
@@ -201,21 +220,15 @@ class Changes:
         return Change("IncrementalAlterConfigs", name, kinds(resources=[resource]), after, None)
 
 
-_ANSWERS: Final = {
-    "CreateTopics": "topics",
-    "DeleteTopics": "responses",
-    "CreatePartitions": "results",
-    "IncrementalAlterConfigs": "responses",
-}
-
-
 def error_of(api: str, response: Any) -> ErrorCode:
-    """The error of an answer about one topic; UNKNOWN_SERVER_ERROR if it is about none, or more."""
-    results = getattr(response, _ANSWERS[api])
-    return known(results[0].error_code) if len(results) == 1 else ErrorCode.UNKNOWN_SERVER_ERROR
+    """The error of the one topic of a response; UNKNOWN_SERVER_ERROR if it has not exactly one."""
+    results = getattr(response, _KINDS[api].answers)
+    return (
+        error_code(results[0].error_code) if len(results) == 1 else ErrorCode.UNKNOWN_SERVER_ERROR
+    )
 
 
-def known(number: int) -> ErrorCode:
+def error_code(number: int) -> ErrorCode:
     """The error of a number; UNKNOWN_SERVER_ERROR if no release has it."""
     return ErrorCode(number) if number in _NUMBERS else ErrorCode.UNKNOWN_SERVER_ERROR
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from bench.load.admin import RETRIABLE
-from bench.load.changes import known
+from bench.load.changes import error_code
 from bench.load.connection import CALL_TIMEOUT_S, Connection, address_of
 from emulator.servers.waiting import PATIENCE_S
 from wire import messages as m
@@ -178,11 +178,11 @@ async def delete_topic(controller: str, name: str) -> ErrorCode:
     kinds = m.DeleteTopicsRequest
     request = kinds(topics=[kinds.DeleteTopicState(name=name)], topic_names=[name], timeout_ms=0)
     answer = await call(controller, request)
-    return known(answer.responses[0].error_code)
+    return error_code(answer.responses[0].error_code)
 
 
 def _accept(what: str, code: int, message: str | None) -> None:
     if code != ErrorCode.NONE:
-        refusal = RefusedError(f"{what}: {known(code).name} {message or ''}")
-        refusal.error = known(code)
+        refusal = RefusedError(f"{what}: {error_code(code).name} {message or ''}")
+        refusal.error = error_code(code)
         raise refusal

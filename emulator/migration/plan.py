@@ -30,7 +30,7 @@ from emulator.migration.topic_compare import (
     topic_compare,
 )
 from emulator.znodes import cluster, producer_id
-from emulator.znodes.entities import ENTITIES
+from emulator.znodes.entities import ENTITIES_WITHOUT_SECRETS
 from emulator.znodes.entity import Entities
 from emulator.znodes.reader import TOP_LEVEL, Tree
 from emulator.zookeeper.ops import Create, Delete
@@ -54,7 +54,7 @@ def changes(
     *,
     controller_epoch: int,
     known: PlannedPaths,
-    entities: Entities = ENTITIES,
+    entities: Entities = ENTITIES_WITHOUT_SECRETS,
 ) -> Iterator[Piece]:
     """Writes that carry a tree from one image to a later one, only for what records touched.
 
@@ -80,7 +80,7 @@ def compare(
     *,
     controller_epoch: int,
     known: PlannedPaths | None = None,
-    entities: Entities = ENTITIES,
+    entities: Entities = ENTITIES_WITHOUT_SECRETS,
 ) -> Iterator[Piece]:
     """Writes that make any tree equal to an image: the full reconcile.
 

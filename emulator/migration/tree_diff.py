@@ -16,7 +16,7 @@ from emulator.metadata.image import Image
 from emulator.metadata.topics import Partition
 from emulator.migration.plan import Group, compare
 from emulator.znodes import configs, controller, migration, own, topics
-from emulator.znodes.entities import ENTITIES
+from emulator.znodes.entities import ENTITIES_WITHOUT_SECRETS
 from emulator.znodes.projection import same
 from emulator.znodes.reader import FOLDERS, Tree
 from emulator.znodes.tree import ZnodeError
@@ -151,7 +151,10 @@ def _difference(tree: Tree, op: ZkOp) -> Difference:
     want = getattr(op, "data", None)
     if isinstance(op, Create):
         return Difference(op.path, "recreated" if tree.exists(op.path) else "missing", have, want)
-    if any(entity.owns(op.path) and entity.gone(op.path, have) == op for entity in ENTITIES):
+    if any(
+        entity.owns(op.path) and entity.gone(op.path, have) == op
+        for entity in ENTITIES_WITHOUT_SECRETS
+    ):
         return Difference(op.path, "extra", have, want)
     if not same(op.path, have and have + b" ", have):
         return Difference(op.path, "malformed", have, want)

@@ -32,5 +32,5 @@ def entities(passwords: Passwords) -> Entities:
     )
 
 
-ENTITIES: Final = entities(Passwords(PasswordSettings()))
-"""The classes without any configuration."""
+ENTITIES_WITHOUT_SECRETS: Final = entities(Passwords(PasswordSettings()))
+"""For what reads no passwords of brokers; others pass ``entities(passwords)``."""

@@ -1,7 +1,8 @@
-"""The interface of a class of entities; ``entities.ENTITIES`` lists the classes.
+"""The interface of a class of entities; ``entities.entities`` lists the classes.
 
 A class is one module of this package. The reader, the copy, the preconditions, both kinds of plan,
-the comparison for operators and the laws use it; none of them names a class. Topics are not among
+the comparison for operators and the laws use it for the znodes, and name no class there; what else
+names each class is in the row of CONTRIBUTING.md for a class of entities. Topics are not among
 the classes: their znodes are nested, and are processed in pieces of partitions.
 """
 

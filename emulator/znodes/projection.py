@@ -10,7 +10,7 @@ from emulator.metadata.configs import TOPIC
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Partition, Topic
 from emulator.znodes import configs, topics
-from emulator.znodes.entities import ENTITIES
+from emulator.znodes.entities import ENTITIES_WITHOUT_SECRETS
 from emulator.znodes.entity import Entities, Nodes, equal
 from emulator.znodes.tree import ZnodeError
 
@@ -39,7 +39,9 @@ def partition_nodes(
     }
 
 
-def znodes(image: Image, *, controller_epoch: int, entities: Entities = ENTITIES) -> Nodes:
+def znodes(
+    image: Image, *, controller_epoch: int, entities: Entities = ENTITIES_WITHOUT_SECRETS
+) -> Nodes:
     """Every znode derived from an image, without the folders of its classes.
 
     Args:
@@ -58,7 +60,9 @@ def znodes(image: Image, *, controller_epoch: int, entities: Entities = ENTITIES
     return nodes
 
 
-def same(path: str, one: bytes | None, other: bytes | None, entities: Entities = ENTITIES) -> bool:
+def same(
+    path: str, one: bytes | None, other: bytes | None, entities: Entities = ENTITIES_WITHOUT_SECRETS
+) -> bool:
     """Whether two values of a znode mean the same to Kafka.
 
     Keys may be in any order. Unknown keys, the ``controller_epoch`` in a partition's state and data

@@ -20,7 +20,7 @@ from typing import Final
 
 import msgspec
 
-from emulator.znodes.entities import ENTITIES
+from emulator.znodes.entities import ENTITIES_WITHOUT_SECRETS
 from emulator.znodes.tree import Tree, TreeNode
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.frame_limit import FrameLimit
@@ -85,9 +85,11 @@ LISTED: Final = (
     "/brokers/ids",
     "/config/topics",
 )
-WALKED: Final = tuple(root for entity in ENTITIES for root in entity.roots)
+WALKED: Final = tuple(root for entity in ENTITIES_WITHOUT_SECRETS for root in entity.roots)
 """Paths that are read with everything below them."""
-FOLDERS: Final = tuple(dict.fromkeys(path for entity in ENTITIES for path in entity.folders))
+FOLDERS: Final = tuple(
+    dict.fromkeys(path for entity in ENTITIES_WITHOUT_SECRETS for path in entity.folders)
+)
 OTHERS: Final = "/brokers/ids"
 """What others write while the claim is ours: the brokers that run."""
 _WITH_LISTS: Final = frozenset((*TOP_LEVEL, *FOLDERS))

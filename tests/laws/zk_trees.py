@@ -10,7 +10,7 @@ from hypothesis.strategies import SearchStrategy
 from emulator.metadata import EMPTY, Image, Touched, replay, touch
 from emulator.migration.plan import Piece, PlannedPaths, compare
 from emulator.simulation.models.zookeeper_tree import RefusedOp, ServerTree
-from emulator.znodes.entities import ENTITIES
+from emulator.znodes.entities import ENTITIES_WITHOUT_SECRETS
 from emulator.znodes.entity import EntityClass
 from emulator.znodes.projection import same, znodes
 from emulator.znodes.reader import TOP_LEVEL, Tree, TreeReader
@@ -101,7 +101,7 @@ def owned(tree: ServerTree) -> Nodes:
 
 
 def _entities(path: str) -> list[EntityClass[Any]]:
-    return [entity for entity in ENTITIES if entity.owns(path)]
+    return [entity for entity in ENTITIES_WITHOUT_SECRETS if entity.owns(path)]
 
 
 def known(tree: ServerTree) -> PlannedPaths:

@@ -1,6 +1,7 @@
-"""SaslAuthenticate (36): ILLEGAL_SASL_STATE to a client that has logged in, or need not. KIP-152.
+"""SaslAuthenticate (36): ILLEGAL_SASL_STATE to who began no login by SaslHandshake. KIP-152.
 
-The login itself is part of the connection (``emulator.net.authentication``).
+That is a client that need not log in, or has logged in and begins no other login. The login itself
+is part of the connection (``emulator.net.authentication``).
 Kafka: KafkaApis.handleSaslAuthenticateRequest (3.9).
 """
 

@@ -20,7 +20,7 @@ from emulator.migration import plan
 from emulator.migration.dual_write.unit import Unit
 from emulator.migration.plan import PAUSE, Piece, PlannedPaths
 from emulator.migration.position import Position
-from emulator.znodes.entities import ENTITIES
+from emulator.znodes.entities import ENTITIES_WITHOUT_SECRETS
 from emulator.znodes.entity import Entities
 from emulator.znodes.reader import Tree
 
@@ -45,7 +45,9 @@ class Backlog:
         entities: the classes beside topics.
     """
 
-    def __init__(self, keep: Callable[[Piece], Piece], entities: Entities = ENTITIES) -> None:
+    def __init__(
+        self, keep: Callable[[Piece], Piece], entities: Entities = ENTITIES_WITHOUT_SECRETS
+    ) -> None:
         self._keep = keep
         self.entities = entities
         self.held = False

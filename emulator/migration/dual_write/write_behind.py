@@ -40,7 +40,7 @@ from emulator.migration.rounds import Round, Zk
 from emulator.seam import Effect, Log, Row, earlier
 from emulator.trace.rows import RangeRow, Stage
 from emulator.znodes import controller, migration, own
-from emulator.znodes.entities import ENTITIES
+from emulator.znodes.entities import ENTITIES_WITHOUT_SECRETS
 from emulator.znodes.entity import Entities
 from emulator.zookeeper.errors import ZkCode, code_name
 from emulator.zookeeper.ops import (
@@ -358,7 +358,7 @@ class WriteBehind:
         *,
         ops_max: int = 400,
         skip_poison: bool = False,
-        entities: Entities = ENTITIES,
+        entities: Entities = ENTITIES_WITHOUT_SECRETS,
     ) -> None:
         self._zk = zk
         self._stamp = stamp

@@ -27,7 +27,7 @@ from emulator.migration.taking_over import claim, importer, preconditions
 from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.znodes import acls, cluster, dump
 from emulator.znodes.cluster import DELETE_TOPICS, pending_deletions
-from emulator.znodes.entities import ENTITIES
+from emulator.znodes.entities import ENTITIES_WITHOUT_SECRETS
 from emulator.znodes.entity import Entities
 from emulator.znodes.tree import Tree, TreeNode, ZnodeError
 from emulator.zookeeper.ops import NodeData, Stat
@@ -67,7 +67,9 @@ class DryRun:
     """Znodes whose secrets are left out of the dump."""
 
 
-def dry_run(tree: Tree, version: MetadataVersion, entities: Entities = ENTITIES) -> DryRun:
+def dry_run(
+    tree: Tree, version: MetadataVersion, entities: Entities = ENTITIES_WITHOUT_SECRETS
+) -> DryRun:
     """Compute what would be copied.
 
     Args:

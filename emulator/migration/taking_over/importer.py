@@ -26,7 +26,7 @@ from emulator.metadata.leader_election import PartitionChange
 from emulator.metadata.metadata_version import Feature, MetadataVersion
 from emulator.metadata.topics import NO_LEADER, Partition, changed_partition
 from emulator.znodes import configs, topics
-from emulator.znodes.entities import ENTITIES
+from emulator.znodes.entities import ENTITIES_WITHOUT_SECRETS
 from emulator.znodes.entity import Entities
 from emulator.znodes.reader import Tree
 from wire import records as r
@@ -41,7 +41,7 @@ def pages(
     tree: Tree,
     image: Image,
     min_batch_size: int,
-    entities: Entities = ENTITIES,
+    entities: Entities = ENTITIES_WITHOUT_SECRETS,
     brokers: Callable[[], Brokers] | None = None,
 ) -> Iterator[list[Record]]:
     """Yield the records that change ``image`` to the content of ``tree``, in pages.
@@ -98,7 +98,7 @@ def abort(reason: str) -> list[Record]:
     return [r.AbortTransactionRecord(reason=reason)]
 
 
-def leftovers(image: Image, entities: Entities = ENTITIES) -> Iterator[Record]:
+def leftovers(image: Image, entities: Entities = ENTITIES_WITHOUT_SECRETS) -> Iterator[Record]:
     """Yield the records that remove an unfinished copy from the log; none if there is none."""
     for topic_id in image.topics:
         yield r.RemoveTopicRecord(topic_id=topic_id)

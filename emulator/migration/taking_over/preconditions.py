@@ -24,7 +24,7 @@ from emulator.metadata.migration_state import MigrationState
 from emulator.migration.states import DriverEvent
 from emulator.znodes import configs, topics
 from emulator.znodes.broker_configs import BrokerConfigs
-from emulator.znodes.entities import ENTITIES
+from emulator.znodes.entities import ENTITIES_WITHOUT_SECRETS
 from emulator.znodes.entity import Entities, Refusal
 from emulator.znodes.reader import Tree
 from emulator.znodes.tree import ZnodeError
@@ -87,7 +87,9 @@ def deposed(why: str) -> Reason:
     return Reason(Why.CONTROLLER_HELD, "/controller", why, fatal=True, next_epoch=True)
 
 
-def check(tree: Tree, image: Image, entities: Entities = ENTITIES) -> Iterator[Reason | None]:
+def check(
+    tree: Tree, image: Image, entities: Entities = ENTITIES_WITHOUT_SECRETS
+) -> Iterator[Reason | None]:
     """Yield why the copy cannot begin, and None after each piece of work without a reason.
 
     Args:
@@ -103,7 +105,9 @@ def check(tree: Tree, image: Image, entities: Entities = ENTITIES) -> Iterator[R
     yield from _brokers(image, alive, assigned, configured)
 
 
-def check_copy(tree: Tree, image: Image, entities: Entities = ENTITIES) -> Iterator[Reason | None]:
+def check_copy(
+    tree: Tree, image: Image, entities: Entities = ENTITIES_WITHOUT_SECRETS
+) -> Iterator[Reason | None]:
     """Yield why a tree read after the claim cannot be copied, and None as :func:`check` does.
 
     A broker that runs but is not registered continues to lead, and could not be informed of another
@@ -138,7 +142,7 @@ def unreadable(
     tree: Tree,
     version: MetadataVersion,
     assigned: dict[int, list[str]] | None = None,
-    entities: Entities = ENTITIES,
+    entities: Entities = ENTITIES_WITHOUT_SECRETS,
 ) -> Iterator[Reason | None]:
     """Yield the znodes that cannot be copied, and None after each piece that can.
 
@@ -154,7 +158,7 @@ def unreadable(
             yield None if refusal is None else reason_of(refusal)
 
 
-def unwritable(image: Image, entities: Entities = ENTITIES) -> list[Reason]:
+def unwritable(image: Image, entities: Entities = ENTITIES_WITHOUT_SECRETS) -> list[Reason]:
     """Parts of an image that cannot be written to ZooKeeper, so that a claim would do damage."""
     return [
         reason_of(refusal)

@@ -39,8 +39,8 @@ def test_one_strike_has_ended_before_the_next_begins_and_the_end_is_calm() -> No
         assert not overlapping(plan), seed
         assert all(strike.at_s + strike.lasts_s <= 600 - CALM_S for strike in plan), seed
         assert all(strike.fault in FAULTS[strike.kind] for strike in plan), seed
-        named = [strike for strike in plan if strike.which != LEADER]
-        assert all(strike.which < SIZES[strike.kind] for strike in named), seed
+        named = [strike for strike in plan if strike.server_index != LEADER]
+        assert all(strike.server_index < SIZES[strike.kind] for strike in named), seed
 
 
 def test_every_fault_of_every_kind_is_drawn_and_a_seed_draws_the_same_again() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bench.chaos.refusals import Period, none_unfenced, unfounded
-from bench.load.changes import NotNow
+from bench.load.changes import TemporaryRefusal
 
 NEVER, EVER = float("-inf"), float("inf")
 
@@ -68,10 +68,10 @@ def test_when_no_broker_is_unfenced(
     assert [(each.begin_ms, each.end_ms) for each in none_unfenced(records)] == periods
 
 
-def refused(sent_ms: int, answered_ms: int) -> NotNow:
+def refused(sent_ms: int, answered_ms: int) -> TemporaryRefusal:
     """Monotonic: 1,000 ms behind the clock of the batches."""
     span = (sent_ms - 1_000) * 1_000_000, (answered_ms - 1_000) * 1_000_000
-    return NotNow("CreateTopics", "t", "INVALID_REPLICATION_FACTOR", *span)
+    return TemporaryRefusal("CreateTopics", "t", "INVALID_REPLICATION_FACTOR", *span)
 
 
 OUT = [changed(0, 20_000, fenced=1), changed(1, 21_000, fenced=1), changed(1, 22_000, fenced=-1)]

@@ -52,7 +52,7 @@ def of_clients(admin: AdminResult, read: list[tuple[int, int]], **failed: Any) -
     errors = failed.get("consumed", Counter())
     consumed = ConsumeResult(len(SENT), errors, positions=positions)
     judged = judge(SENT, {("r", 0): read})
-    return verdict.clients(verdict.Found(admin, produced, consumed, judged, {}, 3))
+    return verdict.client_failures(verdict.Found(admin, produced, consumed, judged, {}, 3))
 
 
 WHOLE = [(0, 0), (1, 1), (2, 2)]
@@ -60,8 +60,8 @@ WHOLE = [(0, 0), (1, 1), (2, 2)]
 
 def test_a_run_without_a_loss_has_nothing_wrong() -> None:
     assert verdict.agreement({1: log(), 2: log(), 3: log()[:2]}, 2) == []
-    assert verdict.stores(told(), {1: from_log(log())}) == []
-    assert verdict.leading({1: {3000}, 2: {3001}}) == []
+    assert verdict.missing_from_logs(told(), {1: from_log(log())}) == []
+    assert verdict.epochs_with_two_leaders({1: {3000}, 2: {3001}}) == []
     assert of_clients(told(), WHOLE) == []
 
 
@@ -104,7 +104,7 @@ def test_a_log_that_lacks_a_committed_record_is_found() -> None:
 
 
 def test_two_leaders_of_one_epoch_are_found() -> None:
-    assert verdict.leading({7: {3000, 3002}}) == ["epoch 7: led by [3000, 3002]"]
+    assert verdict.epochs_with_two_leaders({7: {3000, 3002}}) == ["epoch 7: led by [3000, 3002]"]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_two_leaders_of_one_epoch_are_found() -> None:
 def test_an_acknowledged_change_that_is_not_in_a_log_is_found(
     admin: AdminResult, told_of: str
 ) -> None:
-    [line] = verdict.stores(admin, {3001: from_log(log())})
+    [line] = verdict.missing_from_logs(admin, {3001: from_log(log())})
     assert line.startswith("controller 3001: ")
     assert told_of in line
 
@@ -198,5 +198,5 @@ def test_only_what_was_in_flight_when_a_controller_was_lost_can_have_been_sent_t
 def test_a_server_that_ended_by_itself_is_told(tmp_path: Path) -> None:
     ended = ServerProcess("one", tmp_path).launch(["/bin/false"])
     ended.wait()
-    assert verdict.dead([ended]) == [f"{tmp_path.name}/one ended with 1"]
+    assert verdict.ended_servers([ended]) == [f"{tmp_path.name}/one ended with 1"]
     ended.kill()

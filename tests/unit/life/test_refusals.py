@@ -9,7 +9,7 @@ import pytest
 from bench.life.refusals import of_ours, unexcused, without_reason
 from bench.life.waits import Ruling, RulingWatch
 from bench.load.admin import AdminResult, GivenUp
-from bench.load.changes import NotNow
+from bench.load.changes import TemporaryRefusal
 
 S = 1_000_000_000
 
@@ -41,7 +41,7 @@ def test_a_change_may_be_refused_as_done_only_when_the_controller_was_replaced(
 def test_only_what_ours_refused_is_judged():
     watch = RulingWatch(lambda: Ruling(someone=True), lambda: 0.0)
     refused = [
-        NotNow("CreateTopics", "t", "INVALID_REPLICATION_FACTOR", at * S, (at + 1) * S)
+        TemporaryRefusal("CreateTopics", "t", "INVALID_REPLICATION_FACTOR", at * S, (at + 1) * S)
         for at in (1, 3, 4, 6)
     ]
     assert of_ours(AdminResult(not_now=refused), watch) == []
@@ -59,7 +59,7 @@ def test_it_had_a_reason_while_no_broker_was_unfenced_by_the_log():
     records = [changed(now_ms - 90_000, -1), changed(now_ms - 60_000, 1), changed(now_ms, -1)]
     ago = time.monotonic_ns()
     during, before = (
-        NotNow("CreateTopics", "t", "INVALID_REPLICATION_FACTOR", at, at + S)
+        TemporaryRefusal("CreateTopics", "t", "INVALID_REPLICATION_FACTOR", at, at + S)
         for at in (ago - 30 * S, ago - 80 * S)
     )
     assert without_reason([during], records) == []

@@ -11,7 +11,7 @@ from emulator.migration.offline import OfflineReconcile, OfflineStage
 from emulator.migration.position import Claimer
 from emulator.migration.taking_over.tasks import Attempt
 from emulator.seam import Close, Closed, Connect, Connected, Effect, Event, Log, Received, Send
-from emulator.znodes.entities import ENTITIES
+from emulator.znodes.entities import ENTITIES_WITHOUT_SECRETS
 from emulator.zookeeper.client import ZkClient
 from tests.unit.migration.journal import Journal
 from tests.unit.migration.world import CLUSTER_ID, NODE_ID, ZK_PORT, World
@@ -49,7 +49,7 @@ class Offline:
                 image,
                 journal,
                 Claimer(node_id, image.epoch, f"offline-{next(_PROCESSES)}", stopped=True),
-                ENTITIES,
+                ENTITIES_WITHOUT_SECRETS,
                 CLUSTER_ID,
             ),
             lambda: world.now_ms * 1_000_000,

@@ -22,7 +22,7 @@ from emulator.simulation import tree_check
 from emulator.simulation.facts import EMPTY, Draft
 from emulator.simulation.models.zookeeper import ZooKeeperModel
 from emulator.znodes import migration
-from emulator.znodes.entities import ENTITIES
+from emulator.znodes.entities import ENTITIES_WITHOUT_SECRETS
 from emulator.znodes.projection import same, znodes
 from emulator.zookeeper.client import ZkClient
 from emulator.zookeeper.ops import Check, Create, Delete, SetData, ZkOp
@@ -374,7 +374,7 @@ TOPICS = ("/brokers/topics/", "/config/topics/")
 
 def owned(path: str) -> bool:
     """Whether a znode follows the image."""
-    return path.startswith(TOPICS) or any(entity.owns(path) for entity in ENTITIES)
+    return path.startswith(TOPICS) or any(entity.owns(path) for entity in ENTITIES_WITHOUT_SECRETS)
 
 
 def differences_from_outside(world: World) -> list[str]:
@@ -400,7 +400,10 @@ def differences(world: World) -> dict[str, str]:
         if path not in have:
             found[path] = "missing"
         elif path not in wanted:
-            if not any(one.owns(path) and one.gone(path, have[path]) is None for one in ENTITIES):
+            if not any(
+                one.owns(path) and one.gone(path, have[path]) is None
+                for one in ENTITIES_WITHOUT_SECRETS
+            ):
                 found[path] = "extra"
         elif not same(path, have[path], wanted[path]):
             found[path] = f"{have[path]!r} instead of {wanted[path]!r}"

@@ -14,7 +14,7 @@ from emulator.migration.taking_over import importer
 from emulator.migration.tree_diff import Claim, differences
 from emulator.simulation.models.zookeeper_tree import ServerTree
 from emulator.znodes import brokers, controller, migration, own, producer_id, topics
-from emulator.znodes.entities import ENTITIES
+from emulator.znodes.entities import ENTITIES_WITHOUT_SECRETS
 from emulator.znodes.reader import Tree
 from emulator.znodes.tree import ZnodeError
 from emulator.zookeeper.ops import Create
@@ -59,7 +59,7 @@ def image_of(tree: Tree) -> Image:
 
 def refusals(tree: Tree) -> list[tuple[str, str]]:
     """What cannot be copied, by path."""
-    found = (one for entity in ENTITIES for one in entity.refusals(tree, LATEST))
+    found = (one for entity in ENTITIES_WITHOUT_SECRETS for one in entity.refusals(tree, LATEST))
     return [(one.path, one.why) for one in found if one is not None]
 
 
