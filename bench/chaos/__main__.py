@@ -25,7 +25,9 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder of runs")
     parser.add_argument("--seconds", type=float, default=600, help="of load and faults")
     parser.add_argument("--seed", type=int, default=None, help="of the faults; else by the clock")
-    parser.add_argument("--kafkas", type=int, choices=[0, 1, 2], default=0, help="of Kafka's")
+    parser.add_argument(
+        "--kafkas", type=int, choices=[0, 1, 2], default=0, help="how many controllers are Kafka's"
+    )
     parser.add_argument("--servers", type=int, choices=[0, 1, 3], default=0, help="of ZooKeeper")
     parser.add_argument(
         "--rate", type=float, default=RATE, help="administrative changes per second"

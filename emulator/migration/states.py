@@ -1,9 +1,10 @@
-"""The driver's states as a table, used by the guard and for the diagram.
+"""The states of the migration driver, and which event leads from which state to which: one table.
+
+The driver takes no other step than those of the table, and the diagram in the docs is drawn from
+it. What the four *persisted* states mean (ZkMigrationStateRecord) is in ``emulator.metadata``.
 
 Source: KIP-866 "Migration Overview" and "Controller Migration"; MigrationDriverState and
-KRaftMigrationDriver.isValidStateChange, Kafka 3.9, whose diagram (a comment) and guard (a switch)
-can drift apart. What the four *persisted* states mean is in ``emulator.metadata``
-(ZkMigrationStateRecord).
+KRaftMigrationDriver.isValidStateChange, Kafka 3.9.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ class State(Enum):
     """State of the migration driver; values are Kafka's MigrationDriverState names."""
 
     UNINITIALIZED = "UNINITIALIZED"
-    """Started: read ``/migration``. One voter alone makes it (all -1) and ZooKeeper's top-level
-    znodes if they are missing; of several voters only the leader does."""
+    """Just started; reads ``/migration``. If that or a top-level znode of ZooKeeper is missing, the
+    only voter makes it (``/migration`` with all numbers -1); of several voters the leader does."""
     INACTIVE = "INACTIVE"
     """Not the active controller, or blocked by a reason that only an operator can remove."""
     WAIT_FOR_CONTROLLER_QUORUM = "WAIT_FOR_CONTROLLER_QUORUM"
@@ -27,8 +28,7 @@ class State(Enum):
     quorum is ready. Meanwhile the guards of ``claim`` are asked: no other voter can register before
     they have passed."""
     WAIT_FOR_BROKERS = "WAIT_FOR_BROKERS"
-    """Reads the tree, checks ``preconditions`` and the guards of ``claim``; nothing is written
-    (T07)."""
+    """Reads the tree, checks ``preconditions`` and the guards of ``claim``; nothing is written."""
     BECOME_CONTROLLER = "BECOME_CONTROLLER"
     """Claims ``/controller`` and ``/controller_epoch``, then takes over the chain of multis."""
     ZK_MIGRATION = "ZK_MIGRATION"

@@ -1,4 +1,4 @@
-"""What lasts until an operator mends it: the dead, the refused, the forbidden, the forgotten."""
+"""Faults that last until an operator repairs them."""
 
 from __future__ import annotations
 
