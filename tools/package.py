@@ -183,7 +183,7 @@ def main() -> int:
         f"installed with extras: {name}": partial(try_it, given.out, wheel, name, every[name])
         for name in given.sets.split(",")
     }
-    failed = [name for name, step in steps.items() if not did(name, step)]
+    failed = [name for name, step in steps.items() if not run_step(name, step)]
     sums = "".join(f"{digest}  {name}\n" for name, digest in digests(given.out).items())
     (given.out / "SHA256SUMS").write_text(sums)
     verdict = f"FAILED: {'; '.join(failed)}" if failed else f"OK: {len(steps)} checks"
@@ -191,7 +191,7 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def did(name: str, step: Callable[[], str]) -> bool:
+def run_step(name: str, step: Callable[[], str]) -> bool:
     """Do a step, and print its result; False if it failed."""
     try:
         found = step()

@@ -19,7 +19,7 @@ from bench.analysis.carry import Fold, running, time_bucket
 from bench.analysis.quantiles import ms, quantile_table
 from bench.analysis.schema import KEYS
 from bench.analysis.stages import reached
-from emulator.trace.rows import BlockCause, Stage
+from emulator.trace.rows import BlockCause, PipelineStage
 
 _CAUSES: Final = [str(cause) for cause in BlockCause]
 _CLOCK_MS: Final = 1.0
@@ -205,7 +205,7 @@ def request_parts(requests: DataFrame, ranges: DataFrame, blocks: DataFrame) -> 
         "answered_ns",
     )
     timed = (
-        reached(points, ranges, [Stage.APPENDED, Stage.COMMITTED])
+        reached(points, ranges, [PipelineStage.APPENDED, PipelineStage.COMMITTED])
         .join(held, [*KEYS, "request_id"], "left")
         .fillna(0.0, ["blocked_ms"])
     )

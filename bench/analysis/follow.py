@@ -1,10 +1,10 @@
 """A trace analysed while it grows: looks copy its new rows, the job runs over the copy.
 
-Looks come one after the other in a thread of their own, so that they also come while the job runs,
-and the limit of the trace, which deletes its oldest files, takes nothing that is not read. What
-Spark reads is the copy (`bench.analysis.mirror`), in which no file changes meanwhile. The whole job
-runs at the end, and whenever the trace has grown by half, so that all runs together cost a few
-times what the last one does. Rows may come late and in any order: nothing is dropped for its age.
+Looks go on in a thread of their own while the job runs: a trace with a limit deletes its oldest
+files, and what is in them must be copied before. Spark reads the copy (`bench.analysis.mirror`), in
+which no file changes while the job runs. The whole job runs again whenever the trace has grown by
+half, and at the end; so all runs together cost a few times what the last one does. Rows may come
+late and in any order: nothing is dropped for its age.
 """
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ class _Looks(threading.Thread):
 
 @dataclass(slots=True)
 class Sums:
-    """Sums over rows, of every process and table; as large as there are processes."""
+    """Sums over the rows of all processes and tables; its size grows with the processes only."""
 
     rows: int = 0
     requests: int = 0
@@ -272,7 +272,7 @@ class Sums:
         """Add rows of a table."""
         self.rows += new.num_rows
         for process in pc.unique(_column(new, rows.PROCESS_COLUMN)).to_pylist():
-            self.offsets[run_id, str(process)]  # a process that is known
+            self.offsets[run_id, str(process)]  # enters a process that is new
         if table == "requests":
             received = pc.is_valid(_column(new, "received_ns"))
             wrong = pc.not_equal(pc.fill_null(_column(new, "error_code"), 0), 0)
@@ -295,9 +295,9 @@ class Sums:
     def live(self, unread: tuple[str, ...] = ()) -> Live:
         """All of them."""
         behind = [
-            max(0, known.get(rows.Stage.COMMITTED, -1) - known[rows.Stage.ZK_ACKED])
+            max(0, known.get(rows.PipelineStage.COMMITTED, -1) - known[rows.PipelineStage.ZK_ACKED])
             for known in self.offsets.values()
-            if rows.Stage.ZK_ACKED in known
+            if rows.PipelineStage.ZK_ACKED in known
         ]
         return Live(
             self.rows,

@@ -20,10 +20,10 @@ from emulator.trace.metrics import (
     ZK_WRITE_BEHIND_LAG_MS,
     ZK_WRITE_BEHIND_LAG_WITHOUT_NO_OPS,
 )
-from emulator.trace.rows import Stage
+from emulator.trace.rows import PipelineStage
 
-_COMMITTED: Final = str(Stage.COMMITTED)
-_ACKED: Final = str(Stage.ZK_ACKED)
+_COMMITTED: Final = str(PipelineStage.COMMITTED)
+_ACKED: Final = str(PipelineStage.ZK_ACKED)
 _GAUGES: Final = {
     ZK_WRITE_BEHIND_LAG.name: "lag_records",
     ZK_WRITE_BEHIND_LAG_WITHOUT_NO_OPS.name: "lag_without_no_ops_records",

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text
 
 from bench.analysis.schema import KEYS
 from emulator.trace import rows
-from emulator.trace.rows import Stage
+from emulator.trace.rows import PipelineStage
 
 QUORUM: Final = "quorum"
 """The process that stands for all controllers of a run together."""
@@ -67,7 +67,9 @@ def leaders(ranges: DataFrame, clock: DataFrame) -> DataFrame:
         commit), end_offset (the greatest offset committed in it), before (in the epochs before).
     """
     led = (
-        ranges.where((F.col("stage") == str(Stage.COMMITTED)) & F.col("leader_epoch").isNotNull())
+        ranges.where(
+            (F.col("stage") == str(PipelineStage.COMMITTED)) & F.col("leader_epoch").isNotNull()
+        )
         .groupBy(*KEYS, "leader_epoch")
         .agg(
             F.min("time_ns").alias("_first"),
@@ -114,10 +116,10 @@ def one_log(
         .join(F.broadcast(clock.select(*KEYS, "offset_ns")), KEYS)
         .withColumn("time_ns", F.try_add("time_ns", "offset_ns"))
     )
-    acked = of_leaders.where(F.col("stage") == str(Stage.ZK_ACKED))
+    acked = of_leaders.where(F.col("stage") == str(PipelineStage.ZK_ACKED))
     begin = F.greatest("first_offset", F.coalesce(F.col("before") + 1, F.lit(0)))
     committed = (
-        of_leaders.where(F.col("stage") == str(Stage.COMMITTED))
+        of_leaders.where(F.col("stage") == str(PipelineStage.COMMITTED))
         .join(F.broadcast(led.select(*KEYS, "leader_epoch", "before")), [*KEYS, "leader_epoch"])
         .withColumn("first_offset", begin)
         .where("first_offset <= last_offset")

@@ -11,22 +11,22 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text
 from bench.analysis.carry import Fold, offset_bucket, running
 from bench.analysis.quantiles import ms, quantile_tables
 from bench.analysis.schema import KEYS
-from emulator.trace.rows import Stage
+from emulator.trace.rows import PipelineStage
 
-STEPS: Final[dict[str, tuple[Stage, Stage]]] = {
-    "commit_ms": (Stage.APPENDED, Stage.COMMITTED),
-    "plan_ms": (Stage.COMMITTED, Stage.PLANNED),
-    "zk_queue_ms": (Stage.PLANNED, Stage.ZK_SENT),
-    "zk_write_ms": (Stage.ZK_SENT, Stage.ZK_ACKED),
-    "write_behind_ms": (Stage.COMMITTED, Stage.ZK_ACKED),
-    "propagate_ms": (Stage.COMMITTED, Stage.PROPAGATED),
+STEPS: Final[dict[str, tuple[PipelineStage, PipelineStage]]] = {
+    "commit_ms": (PipelineStage.APPENDED, PipelineStage.COMMITTED),
+    "plan_ms": (PipelineStage.COMMITTED, PipelineStage.PLANNED),
+    "zk_queue_ms": (PipelineStage.PLANNED, PipelineStage.ZK_SENT),
+    "zk_write_ms": (PipelineStage.ZK_SENT, PipelineStage.ZK_ACKED),
+    "write_behind_ms": (PipelineStage.COMMITTED, PipelineStage.ZK_ACKED),
+    "propagate_ms": (PipelineStage.COMMITTED, PipelineStage.PROPAGATED),
 }
 """Step -> the stages it lies between."""
 WRITE_BEHIND: Final = frozenset({"plan_ms", "zk_queue_ms", "zk_write_ms", "write_behind_ms"})
 """Steps of the write-behind, which begins with the claim."""
 
 
-def reached(points: DataFrame, ranges: DataFrame, stages: Sequence[Stage]) -> DataFrame:
+def reached(points: DataFrame, ranges: DataFrame, stages: Sequence[PipelineStage]) -> DataFrame:
     """Add to each point when its offset first reached each stage.
 
     A stage's row says that everything through its ``last_offset`` got there; so an offset reached
@@ -67,14 +67,14 @@ def batch_stages(ranges: DataFrame) -> DataFrame:
         its offset is acknowledged all the same). Steps of the write-behind are null for batches
         that were committed before its first acknowledgement: they waited for the migration.
     """
-    batches = ranges.where(F.col("stage") == str(Stage.APPENDED)).select(
+    batches = ranges.where(F.col("stage") == str(PipelineStage.APPENDED)).select(
         *KEYS,
         "first_offset",
         F.col("last_offset").alias("offset"),
         F.col("time_ns").alias("begin_ns"),
     )
-    later = [stage for stage in Stage if stage is not Stage.APPENDED]
-    acked_ns = F.when(F.col("stage") == str(Stage.ZK_ACKED), F.col("time_ns"))
+    later = [stage for stage in PipelineStage if stage is not PipelineStage.APPENDED]
+    acked_ns = F.when(F.col("stage") == str(PipelineStage.ZK_ACKED), F.col("time_ns"))
     began = ranges.groupBy(*KEYS).agg(F.min(acked_ns).alias("_began_ns"))
     followed = (
         reached(batches, ranges, later)

@@ -264,12 +264,12 @@ def _write_ranges(writer: Writer, plan: _Plan, changes: _Changes, multis: _Multi
     sent, answered, first, last = multis
     batch = (index * _RECORDS, (index + 1) * _RECORDS - 1)
     parts = [
-        (rows.Stage.APPENDED, *batch, appended),
-        (rows.Stage.COMMITTED, *batch, committed),
-        (rows.Stage.PLANNED, first, last, sent),
-        (rows.Stage.ZK_SENT, first, last, sent),
-        (rows.Stage.ZK_ACKED, first, last, answered),
-        (rows.Stage.PROPAGATED, first, last, sent),
+        (rows.PipelineStage.APPENDED, *batch, appended),
+        (rows.PipelineStage.COMMITTED, *batch, committed),
+        (rows.PipelineStage.PLANNED, first, last, sent),
+        (rows.PipelineStage.ZK_SENT, first, last, sent),
+        (rows.PipelineStage.ZK_ACKED, first, last, answered),
+        (rows.PipelineStage.PROPAGATED, first, last, sent),
     ]
     order = np.argsort(np.concatenate([at for *_, at in parts]), kind="stable")
     lengths = [len(at) for *_, at in parts]

@@ -21,7 +21,7 @@ from bench.analysis.quantiles import ACCURACY, enough_values, ms, quantile_table
 from bench.analysis.schema import KEYS
 from bench.analysis.stages import reached
 from bench.load.schedule import SETTLED
-from emulator.trace.rows import CpuGauge, Stage
+from emulator.trace.rows import CpuGauge, PipelineStage
 
 _CALL: Final = ["run_id", "client_id", "correlation_id", "api"]
 _SHORT: Final = 0.1
@@ -168,10 +168,12 @@ def syncs(ranges: DataFrame) -> DataFrame:
     Returns:
         run_id, process, offset, begin_ns, end_ns (null where the trace has no commit of it).
     """
-    batches = ranges.where(F.col("stage") == str(Stage.APPENDED)).select(
+    batches = ranges.where(F.col("stage") == str(PipelineStage.APPENDED)).select(
         *KEYS, F.col("last_offset").alias("offset"), F.col("time_ns").alias("begin_ns")
     )
-    return reached(batches, ranges, [Stage.COMMITTED]).withColumnRenamed("committed_ns", "end_ns")
+    return reached(batches, ranges, [PipelineStage.COMMITTED]).withColumnRenamed(
+        "committed_ns", "end_ns"
+    )
 
 
 def _forwarding(changes: DataFrame) -> DataFrame:

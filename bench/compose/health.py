@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.compose import control, plan
-from bench.compose.plan import Wanted
+from bench.compose.plan import ServerMode
 
 _ASK_S: Final = 3.0
 _SPARK_UI: Final = {"spark-master": 18080, "spark-worker-1": 18081, "spark-worker-2": 18082}
@@ -26,11 +26,11 @@ def healthy(name: str) -> bool:
     if kind == "broker":
         return _accepts(name, plan.BROKERS[int(number)])
     if kind == "controller":
-        stopped = control.wanted(name) is Wanted.STOPPED
+        stopped = control.wanted_mode(name) is ServerMode.STOPPED
         return stopped or _answers(f"{plan.url(int(number))}/livez")
     if name in _SPARK_UI:
         return _answers(f"http://{name}:{_SPARK_UI[name]}")
-    return os.access(control.state(), os.W_OK) and Path("/proc/1").exists()
+    return os.access(control.volume(), os.W_OK) and Path("/proc/1").exists()
 
 
 def _accepts(host: str, port: int) -> bool:

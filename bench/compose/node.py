@@ -16,7 +16,7 @@ from typing import Final
 
 from bench.compose import control, plan
 from bench.compose.health import healthy
-from bench.compose.plan import Wanted
+from bench.compose.plan import ServerMode
 from emulator.servers.jars import kafka_jars, zookeeper_jars
 from emulator.servers.java import QUICK_START
 from emulator.servers.kafka import ibp
@@ -26,7 +26,7 @@ from emulator.servers.waiting import wait_for
 _POLL_S: Final = 0.2
 _STOP_S: Final = 60.0
 _ZOOKEEPER_S: Final = 120.0
-_WITH_ZOOKEEPER: Final = frozenset({Wanted.ZOOKEEPER, Wanted.MIGRATING})
+_WITH_ZOOKEEPER: Final = frozenset({ServerMode.ZOOKEEPER, ServerMode.MIGRATING})
 _FAST: Final = ("java", *QUICK_START)
 _LOG: Final = "-Dlog4j.configuration=file:/opt/kraft-bridge/spark/log4j.properties"
 
@@ -47,14 +47,14 @@ class Node:
         """Run it until SIGTERM, or until the server ends by itself; returns the exit code."""
         signal.signal(signal.SIGTERM, self._end)
         signal.signal(signal.SIGINT, self._end)
-        now = Wanted.STOPPED
+        now = ServerMode.STOPPED
         self._write_running(now)
         self._ended("")
         while not self._ending:
-            wanted = control.wanted(self._name)
+            wanted = control.wanted_mode(self._name)
             if wanted is not now:
                 self._stop()
-                self._write_running(Wanted.STOPPED)
+                self._write_running(ServerMode.STOPPED)
                 try:
                     self._start(wanted)
                 except (TimeoutError, subprocess.CalledProcessError) as error:
@@ -64,18 +64,18 @@ class Node:
                 now = wanted
                 self._write_running(now)
             if self._child is not None and (code := self._child.poll()) is not None:
-                self._write_running(Wanted.STOPPED)
+                self._write_running(ServerMode.STOPPED)
                 self._ended(f"exit code {code}")
                 return code
             time.sleep(_POLL_S)
         self._stop()
         return 0
 
-    def _start(self, wanted: Wanted) -> None:
+    def _start(self, wanted: ServerMode) -> None:
         if wanted in _WITH_ZOOKEEPER:
             # Some runtimes pass over the conditions of depends_on.
             wait_for("answer of ZooKeeper", self._zookeeper_answers, _ZOOKEEPER_S)
-        if wanted is not Wanted.STOPPED and not self._ending:
+        if wanted is not ServerMode.STOPPED and not self._ending:
             self._child = subprocess.Popen(self._command(wanted))
 
     def _zookeeper_answers(self) -> bool:
@@ -84,7 +84,7 @@ class Node:
     def _end(self, _signal: int, _frame: FrameType | None) -> None:
         self._ending = True
 
-    def _write_running(self, now: Wanted) -> None:
+    def _write_running(self, now: ServerMode) -> None:
         control.write(f"{self._name}.running", now)
 
     def _ended(self, why: str) -> None:
@@ -101,19 +101,19 @@ class Node:
             self._child.wait()
         self._child = None
 
-    def _command(self, wanted: Wanted) -> Sequence[str]:
+    def _command(self, wanted: ServerMode) -> Sequence[str]:
         kind, _, number = self._name.partition("-")
         if kind == "broker":
             return self._broker(int(number), wanted)
         return self._controller(int(number), wanted)
 
-    def _broker(self, number: int, wanted: Wanted) -> Sequence[str]:
+    def _broker(self, number: int, wanted: ServerMode) -> Sequence[str]:
         folder = str(control.folder(self._name))
         file = _write(self._name, plan.broker(number, wanted, folder))
         jars = os.pathsep.join(map(str, kafka_jars(plan.RELEASE)))
         return [*_FAST, "-Xmx512m", _LOG, "-cp", jars, "kafka.Kafka", file]
 
-    def _controller(self, number: int, wanted: Wanted) -> Sequence[str]:
+    def _controller(self, number: int, wanted: ServerMode) -> Sequence[str]:
         folder = control.folder(self._name)
         trace, run_id = str(control.trace()), f"attempt-{control.attempt()}"
         file = _write(self._name, plan.controller(number, wanted, str(folder), trace, run_id))

@@ -26,7 +26,7 @@ _PROTOCOLS: Final = "INTERNAL:PLAINTEXT,CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT"
 Properties = dict[str, object]
 
 
-class Wanted(StrEnum):
+class ServerMode(StrEnum):
     """How a server is to run."""
 
     STOPPED = "stopped"
@@ -83,7 +83,7 @@ def _quorum() -> Properties:
     return {"controller.quorum.voters": voters(), "controller.listener.names": "CONTROLLER"}
 
 
-def broker(number: int, wanted: Wanted, folder: str) -> Properties:
+def broker(number: int, wanted: ServerMode, folder: str) -> Properties:
     """The ``server.properties`` of a broker.
 
     Args:
@@ -105,7 +105,7 @@ def broker(number: int, wanted: Wanted, folder: str) -> Properties:
         "auto.create.topics.enable": "false",
         "controlled.shutdown.retry.backoff.ms": 300,
     }
-    if wanted is Wanted.KRAFT:
+    if wanted is ServerMode.KRAFT:
         return found | _quorum() | {"process.roles": "broker", "node.id": number}
     found |= {
         "broker.id": number,
@@ -113,13 +113,13 @@ def broker(number: int, wanted: Wanted, folder: str) -> Properties:
         "zookeeper.session.timeout.ms": 6000,
         "inter.broker.protocol.version": RELEASE.rpartition(".")[0],
     }
-    if wanted is Wanted.MIGRATING:
+    if wanted is ServerMode.MIGRATING:
         found |= _quorum() | {"zookeeper.metadata.migration.enable": "true"}
     return found
 
 
 def controller(
-    number: int, wanted: Wanted, folder: str, trace: str = "", run_id: str = ""
+    number: int, wanted: ServerMode, folder: str, trace: str = "", run_id: str = ""
 ) -> Properties:
     """The ``server.properties`` of a controller.
 
@@ -142,7 +142,7 @@ def controller(
     }
     if trace:
         found |= {"kraftbridge.trace.dir": trace, "kraftbridge.trace.run.id": run_id}
-    if wanted is Wanted.MIGRATING:
+    if wanted is ServerMode.MIGRATING:
         found |= {
             "zookeeper.connect": zookeeper_hosts(),
             "zookeeper.metadata.migration.enable": "true",

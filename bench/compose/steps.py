@@ -17,7 +17,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any, Final, TypeVar
 
 from bench.compose import control, plan, spark
-from bench.compose.plan import BROKERS, CONTROLLERS, Wanted, broker_name, controller_name
+from bench.compose.plan import BROKERS, CONTROLLERS, ServerMode, broker_name, controller_name
 from bench.lines import print_line
 from bench.load import cluster_api as api
 from emulator.servers.waiting import wait_for
@@ -45,12 +45,12 @@ def migrate() -> None:
         StepError: the migration is finalised; a broker is in KRaft mode.
     """
     _not_finalised()
-    if rolled := _brokers_that_are(Wanted.KRAFT):
+    if rolled := _brokers_that_are(ServerMode.KRAFT):
         raise StepError(f"brokers {rolled} are in KRaft mode already: roll the others, or go back")
     for number in CONTROLLERS:
-        _restart(controller_name(number), Wanted.MIGRATING)
+        _restart(controller_name(number), ServerMode.MIGRATING)
     _until("answer of every controller", lambda: all(map(_status, CONTROLLERS)))
-    _brokers(Wanted.MIGRATING)
+    _brokers(ServerMode.MIGRATING)
     _wait("dual-write-begun")
 
 
@@ -60,10 +60,10 @@ def roll() -> None:
     Raises:
         StepError: a broker is in ZooKeeper mode; dual write is not reached.
     """
-    if left := _brokers_that_are(Wanted.ZOOKEEPER):
+    if left := _brokers_that_are(ServerMode.ZOOKEEPER):
         raise StepError(f"brokers {left} are in ZooKeeper mode: migrate first")
     _wait("dual-write-begun")
-    _brokers(Wanted.KRAFT)
+    _brokers(ServerMode.KRAFT)
     _wait("all-brokers-in-kraft")
 
 
@@ -73,15 +73,15 @@ def finalise() -> None:
     Raises:
         StepError: a broker is not in KRaft mode.
     """
-    if left := [each for each in BROKERS if each not in _brokers_that_are(Wanted.KRAFT)]:
+    if left := [each for each in BROKERS if each not in _brokers_that_are(ServerMode.KRAFT)]:
         raise StepError(f"brokers {left} are not in KRaft mode: roll first")
     for _ in CONTROLLERS:
-        flagged = [each for each in CONTROLLERS if _is(each, Wanted.MIGRATING)]
+        flagged = [each for each in CONTROLLERS if _is(each, ServerMode.MIGRATING)]
         if not flagged:
             break
         leads = _until("controller that leads", _leader)
         number = next((each for each in flagged if each != leads), flagged[0])
-        _restart(controller_name(number), Wanted.KRAFT)
+        _restart(controller_name(number), ServerMode.KRAFT)
         _caught_up(number)
     _wait("final")
 
@@ -94,20 +94,22 @@ def back() -> None:
     """
     _not_finalised()
     folders = [control.folder(controller_name(each)) for each in CONTROLLERS]
-    begun = any(control.wanted(controller_name(each)) is not Wanted.STOPPED for each in CONTROLLERS)
+    begun = any(
+        control.wanted_mode(controller_name(each)) is not ServerMode.STOPPED for each in CONTROLLERS
+    )
     begun |= any((each / "meta.properties").exists() for each in folders)
-    if not begun and _brokers_that_are(Wanted.ZOOKEEPER) == list(BROKERS):
+    if not begun and _brokers_that_are(ServerMode.ZOOKEEPER) == list(BROKERS):
         raise StepError("the cluster is in ZooKeeper mode: there is nothing to go back from")
-    _brokers(Wanted.MIGRATING, of=Wanted.KRAFT)
+    _brokers(ServerMode.MIGRATING, of=ServerMode.KRAFT)
     if _leader() is not None:
         _until("ZooKeeper that has every change", _drained)
     files = [control.properties_file(controller_name(each)) for each in CONTROLLERS]
     known = [str(each) for each in files if each.exists()]  # not of one that was never started
     # In other containers the command may not end them.
     for number in sorted(CONTROLLERS, key=lambda each: each == _leader()):
-        _restart(controller_name(number), Wanted.STOPPED)
+        _restart(controller_name(number), ServerMode.STOPPED)
     _run(_OURS, "rollback", "--yes", "--stopped", "--config", *known)
-    _brokers(Wanted.ZOOKEEPER)
+    _brokers(ServerMode.ZOOKEEPER)
     _run(_OURS, "rollback", "--yes", "--clear", "--stopped", "--config", *known)
     # The folders go last: as long as one is there, this step may be asked for again.
     shutil.rmtree(control.trace(), ignore_errors=True)
@@ -124,7 +126,9 @@ def status() -> None:
     """
     if (leader := _leader()) is not None:
         _run(_OURS, "status", "--url", plan.url(leader))
-    elif all(control.wanted(controller_name(each)) is Wanted.STOPPED for each in CONTROLLERS):
+    elif all(
+        control.wanted_mode(controller_name(each)) is ServerMode.STOPPED for each in CONTROLLERS
+    ):
         print_line("no controller leads: the cluster is in ZooKeeper mode")
     else:
         raise StepError(f"no controller leads: '{_FILE} logs {controller_name(3000)}' says more")
@@ -168,7 +172,7 @@ def run(name: str) -> int:
 @contextmanager
 def _alone(name: str) -> Iterator[None]:
     """Steps that restart servers follow each other, also where Ctrl-C did not end one."""
-    home = control.state() / "control"
+    home = control.volume() / "control"
     home.mkdir(parents=True, exist_ok=True)
     with (home / "step").open("a+") as file:
         try:
@@ -189,20 +193,20 @@ def _run(*words: str) -> None:
         raise StepError(f"{' '.join(words[:2])} ended with {code}")
 
 
-def _is(number: int, wanted: Wanted) -> bool:
-    return control.running(controller_name(number)) is wanted
+def _is(number: int, wanted: ServerMode) -> bool:
+    return control.started_mode(controller_name(number)) is wanted
 
 
-def _restart(name: str, wanted: Wanted) -> None:
-    if control.wanted(name) is not wanted:
-        print_line(f"{name}: {control.wanted(name)} -> {wanted}")
-        control.want(name, wanted)
-    _until(f"start of {name}", lambda: control.running(name) is wanted)
+def _restart(name: str, wanted: ServerMode) -> None:
+    if control.wanted_mode(name) is not wanted:
+        print_line(f"{name}: {control.wanted_mode(name)} -> {wanted}")
+        control.request_mode(name, wanted)
+    _until(f"start of {name}", lambda: control.started_mode(name) is wanted)
 
 
-def _brokers(wanted: Wanted, of: Wanted | None = None) -> None:
+def _brokers(wanted: ServerMode, of: ServerMode | None = None) -> None:
     for number in BROKERS:
-        now = control.wanted(broker_name(number))
+        now = control.wanted_mode(broker_name(number))
         if now is wanted or (of is not None and now is not of):
             continue
         _in_sync()  # a step that was cut off may have left one that catches up
@@ -256,8 +260,8 @@ def _until(what: str, ask: Callable[[], T]) -> T:
     return wait_for(what, answer, _STARTED_S)
 
 
-def _brokers_that_are(wanted: Wanted) -> list[int]:
-    return [each for each in BROKERS if control.wanted(broker_name(each)) is wanted]
+def _brokers_that_are(wanted: ServerMode) -> list[int]:
+    return [each for each in BROKERS if control.wanted_mode(broker_name(each)) is wanted]
 
 
 def _status(number: int) -> dict[str, Any] | None:
@@ -298,5 +302,5 @@ def _wait(phase: str) -> None:
 
 
 def _not_finalised() -> None:
-    if any(control.wanted(controller_name(each)) is Wanted.KRAFT for each in CONTROLLERS):
+    if any(control.wanted_mode(controller_name(each)) is ServerMode.KRAFT for each in CONTROLLERS):
         raise StepError("the controllers run without the flag: there is no way back")

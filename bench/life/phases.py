@@ -291,12 +291,12 @@ PHASES: Final = (
 )
 
 
-def of(release: str) -> list[Phase]:
+def phases_from(release: str) -> list[Phase]:
     """The phases of a life that begins with a release."""
     return [one for one in PHASES if one.releases is None or release in one.releases]
 
 
-def until(wanted: Sequence[Phase], last: str | None) -> list[Phase]:
+def phases_up_to(wanted: Sequence[Phase], last: str | None) -> list[Phase]:
     """The phases up to one, in their order; all if none is named."""
     names = [one.name for one in PHASES]
     end = len(names) if last is None else names.index(last) + 1

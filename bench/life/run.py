@@ -104,7 +104,7 @@ def _typed(options: Options) -> set[str]:
 
 
 def _wanted(options: Options, release: str) -> list[Phase]:
-    return phases.until(phases.of(release), options.until)
+    return phases.phases_up_to(phases.phases_from(release), options.until)
 
 
 def _ended(options: Options, release: str) -> bool:

@@ -22,7 +22,7 @@ from emulator.trace.rows import (
     RUN_ID_COLUMN,
     SCHEMA_VERSION,
     STREAM,
-    Stage,
+    PipelineStage,
     parquet_of,
 )
 
@@ -285,7 +285,7 @@ def _copied(multis: Sequence[dict[str, Any]], ranges: Sequence[dict[str, Any]]) 
         appended = [
             row
             for row in ranges
-            if row["stage"] == Stage.APPENDED
+            if row["stage"] == PipelineStage.APPENDED
             and claim["sent_ns"] <= row["time_ns"] <= whole["sent_ns"]
         ]
         records = sum(row["last_offset"] - row["first_offset"] + 1 for row in appended)
@@ -336,10 +336,10 @@ class _Ranges:
             if not ends or last > ends[-1]:
                 ends.append(last)
                 self._times.setdefault(stage, []).append(time_s)
-            if stage == Stage.ZK_ACKED:
+            if stage == PipelineStage.ZK_ACKED:
                 self.acked.append((row["first_offset"], last, time_s))
 
-    def when(self, stage: Stage, offset: int) -> float | None:
+    def when(self, stage: PipelineStage, offset: int) -> float | None:
         """When an offset reached a stage; None: it is not in the trace."""
         ends = self._ends.get(stage, [])
         at = bisect_left(ends, offset)
@@ -353,11 +353,14 @@ class _Ranges:
 
     def commit_s(self) -> float:
         """Median time from appended to committed."""
-        ends, times = self._ends.get(Stage.APPENDED, []), self._times.get(Stage.APPENDED, [])
+        ends, times = (
+            self._ends.get(PipelineStage.APPENDED, []),
+            self._times.get(PipelineStage.APPENDED, []),
+        )
         found = [
             committed - time
             for end, time in zip(ends, times, strict=True)
-            if (committed := self.when(Stage.COMMITTED, end)) is not None
+            if (committed := self.when(PipelineStage.COMMITTED, end)) is not None
         ]
         return max(0.0, statistics.median(found)) if found else 0.0
 
@@ -369,7 +372,7 @@ def _units(multis: Sequence[dict[str, Any]], ranges: _Ranges) -> list[_Unit]:
         operations[row["first_offset"]] += row["ops"] - CHAIN_OPS
     found, free_s = [], float("-inf")
     for first, _, acked_s in ranges.acked:
-        committed_s = ranges.when(Stage.COMMITTED, first)
+        committed_s = ranges.when(PipelineStage.COMMITTED, first)
         if operations[first] > 0 and committed_s is not None and committed_s >= 0:
             found.append(_Unit(max(free_s, committed_s), acked_s, operations[first]))
         free_s = acked_s
@@ -422,7 +425,7 @@ def _append_s(
     for row in made:
         received_s, appended_s = (
             at_s(row["received_ns"]),
-            ranges.when(Stage.APPENDED, row["last_offset"]),
+            ranges.when(PipelineStage.APPENDED, row["last_offset"]),
         )
         if appended_s is None or bisect_right(begins, appended_s) > bisect_left(begins, received_s):
             continue

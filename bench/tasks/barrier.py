@@ -30,8 +30,9 @@ from emulator.servers.java import JavaNotFoundError
 
 T = TypeVar("T")
 
-LEAD_NS: Final = 2_500_000_000
-"""From the last task at the barrier to the begin. Spark's own side of it looks once a second."""
+BEGIN_LEAD_NS: Final = 2_500_000_000
+"""How long after the last task came to the barrier all begin: each has left it by then. Spark looks
+once a second whether all are there."""
 SLOTS_S: Final = 60.0
 """How long executors of a cluster may take to come."""
 SETTLE_S: Final = 15.0
@@ -55,7 +56,7 @@ class TasksFailedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Work(Generic[T]):
-    """What each task does; both are called in its process, with the classes that this one knows.
+    """What each task does; both functions are called in the task's process.
 
     ``prepare`` runs before the barrier, and a failure there ends all before anything has begun.
     ``run`` gives the task's result. A failure is an exception; its text is shown.
@@ -96,7 +97,7 @@ def run_together(
     """
     try:
         spark = session(master, app="kraft-bridge", settings=_SETTINGS)
-    except JavaNotFoundError:  # a RuntimeError as well, and one that needs no words more
+    except JavaNotFoundError:  # a RuntimeError too, but its text says all
         raise
     except SparkUnavailableError as error:
         raise TasksFailedError(str(error)) from error
@@ -215,7 +216,7 @@ def _task(
     if any(each["failed"] for each in gathered):
         yield None, problem
         return
-    begin_ns = monotonic_of(max(each["wall_ns"] for each in gathered) + LEAD_NS)
+    begin_ns = monotonic_of(max(each["wall_ns"] for each in gathered) + BEGIN_LEAD_NS)
     part = _take_part(order, share, begin_ns)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         result = runner.run(part)

@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 from bench.tasks.side import LINE_MAX
 
-LEAD_NS: Final = 300_000_000
+POINT_LEAD_NS: Final = 300_000_000
 """How far ahead a point lies at which all go on: longer than its message takes to each task."""
 
 
@@ -133,7 +133,7 @@ class TaskDesk:
                 there = self._there[message["at"]]
                 there.add(index)
                 if len(there) == self._tasks:
-                    self._send_all(go=message["at"], wall_ns=time.time_ns() + LEAD_NS)
+                    self._send_all(go=message["at"], wall_ns=time.time_ns() + POINT_LEAD_NS)
         elif "failed" in message:
             self._failed(TaskFailure(index, host, str(message["kind"]), str(message["failed"])))
         return "failed" in message or "done" in message

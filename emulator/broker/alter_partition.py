@@ -14,7 +14,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from emulator.broker.controller_channel import ControllerChannel, Outcome
-from emulator.broker.isr import AfterError, HostedPartition, IsrProposal, Key, valid
+from emulator.broker.isr import (
+    AfterError,
+    HostedPartition,
+    IsrProposal,
+    Key,
+    is_known_recovery_state,
+)
 from emulator.broker.kraft.replicas import HostedReplicas
 from emulator.net.channel import Answered
 from emulator.seam import Effect, Event, earliest
@@ -174,7 +180,7 @@ class AlterPartitionSender:
             hosted = self._replicas.get(proposal.key)
             if hosted is None or hosted.topic_id != proposal.topic_id:
                 continue
-            if result.error_code or not valid(result):
+            if result.error_code or not is_known_recovery_state(result):
                 code = result.error_code or ErrorCode.UNKNOWN_SERVER_ERROR
                 self._refused(hosted, proposal, code, now_ms)
                 continue

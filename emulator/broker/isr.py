@@ -71,6 +71,7 @@ class AfterError(Enum):
     WAIT = "wait"
     """The metadata will show which ISR holds; until then nothing more is proposed."""
     RETRY = "retry"
+    """The caller queues the same proposal again."""
 
 
 AFTER: Final[Mapping[int, AfterError]] = MappingProxyType(
@@ -125,11 +126,11 @@ class HostedPartition:
         self._commit(IsrEvent.METADATA_APPLIED, partition)
         return True
 
-    def expanded(self, follower: int) -> IsrProposal:
+    def propose_expansion(self, follower: int) -> IsrProposal:
         """Propose the ISR with one more member, as the last one."""
         return self._propose(IsrEvent.EXPANSION_PROPOSED, (*self.partition.isr, follower))
 
-    def shrunk(self, without: Iterable[int]) -> IsrProposal:
+    def propose_shrink(self, without: Iterable[int]) -> IsrProposal:
         """Propose the ISR without some members."""
         gone = frozenset(without)
         isr = tuple(member for member in self.partition.isr if member not in gone)
@@ -155,7 +156,7 @@ class HostedPartition:
         return True
 
     def refused(self, proposal: IsrProposal, code: int) -> AfterError:
-        """Take an error for a proposal; RETRY: put the same proposal again."""
+        """Take an error for a proposal; says what to do then."""
         after = AFTER.get(code, AfterError.RETRY)
         if proposal is not self.proposal:
             return AfterError.WAIT
@@ -179,6 +180,6 @@ class HostedPartition:
         self.state = state_after(NEXT, self.state, event, self.key)
 
 
-def valid(answer: m.AlterPartitionResponse.PartitionData) -> bool:
-    """Whether a leader can take an answer without error."""
+def is_known_recovery_state(answer: m.AlterPartitionResponse.PartitionData) -> bool:
+    """Whether a leader knows the recovery state in an answer; it takes no other."""
     return answer.leader_recovery_state in {RECOVERED, RECOVERING}

@@ -45,7 +45,7 @@ from emulator.migration.taking_over.tasks import (
     Task,
 )
 from emulator.seam import Effect, Event, Log, Row, earliest, state_after
-from emulator.trace.rows import RangeRow, Stage
+from emulator.trace.rows import PipelineStage, RangeRow
 from emulator.znodes.entities import entities
 from emulator.znodes.passwords import Passwords
 from emulator.zookeeper.ops import ZkOutcome
@@ -413,7 +413,11 @@ class MigrationDriver:
         if self.propagation_gate.handed:
             stamp = self._stamp()
             effects += [
-                Row(RangeRow(Stage.PROPAGATED, written.first_offset, written.last_offset, stamp))
+                Row(
+                    RangeRow(
+                        PipelineStage.PROPAGATED, written.first_offset, written.last_offset, stamp
+                    )
+                )
                 for written in self.propagation_gate.take_handed()
             ]
         if self.state is State.KRAFT_CONTROLLER_TO_BROKER_COMM:

@@ -64,7 +64,7 @@ from emulator.seam import (
     earliest,
 )
 from emulator.trace.distribution import Distribution
-from emulator.trace.rows import RangeRow, Stage
+from emulator.trace.rows import PipelineStage, RangeRow
 from emulator.zookeeper.client import ZkClient
 from wire.frame import SLICED_BYTES
 from wire.record_serde import encode_record
@@ -570,7 +570,7 @@ class Node:
                 appended.ticket.offsets = (appended.first_offset, appended.last_offset)
         effects = self.raft.flush(now_ms)
         if self._tracing and first < end:
-            effects.append(Row(RangeRow(Stage.APPENDED, first, end - 1, self._stamp())))
+            effects.append(Row(RangeRow(PipelineStage.APPENDED, first, end - 1, self._stamp())))
         return effects
 
     def _committed(self, now_ms: int) -> list[Effect]:
@@ -591,7 +591,7 @@ class Node:
                 high_watermark - 1,
                 self.raft.leader_epoch if self.raft.is_leader else None,
             )
-            row = RangeRow(Stage.COMMITTED, first, last, self._begin_ns, no_ops, epoch)
+            row = RangeRow(PipelineStage.COMMITTED, first, last, self._begin_ns, no_ops, epoch)
             effects.append(Row(row))
         return effects + self._stable(deltas, now_ms)
 

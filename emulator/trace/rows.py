@@ -92,7 +92,7 @@ def stream_of(parquet: Path) -> Path:
     return parquet.with_name(f"_{parquet.stem}{STREAM}")
 
 
-class Stage(StrEnum):
+class PipelineStage(StrEnum):
     """A stage of a record on its way; the trace holds the value."""
 
     APPENDED = "appended"
@@ -201,7 +201,7 @@ class RangeRow(msgspec.Struct, frozen=True, gc=False):
     """A contiguous range of offsets reached a stage: one row per batch, not per record."""
 
     stage: str
-    """A :class:`Stage`."""
+    """A :class:`PipelineStage`."""
     first_offset: int
     last_offset: int
     time_ns: int

@@ -226,12 +226,12 @@ class HostedReplicas:
             else:
                 next_ms = late_ms if next_ms is None else min(next_ms, late_ms)
         if gone.intersection(partition.isr):
-            return hosted.shrunk(gone)
+            return hosted.propose_shrink(gone)
         for follower in self._followers(partition):
             if follower in partition.isr or follower in held:
                 continue
             if follower not in self._inactive_since:
-                return hosted.expanded(follower)
+                return hosted.propose_expansion(follower)
         if next_ms is not None:
             self.look_at(hosted.key, next_ms)
         return None

@@ -147,7 +147,11 @@ def _run(  # noqa: PLR0917 - as the command line
             _print_line,
             stopped=planned.stopped,
         ) as world:
-            return course.plan(world, planned)[1] if wanted is None else course.go(world, wanted)
+            return (
+                course.plan(world, planned)[1]
+                if wanted is None
+                else course.roll_back(world, wanted)
+            )
     except inputs.PreflightError as error:
         raise fail(str(error), ExitCode.WRONG) from error
     except (zk_dump.UnreadableError, TlsError) as error:

@@ -44,7 +44,7 @@ class _Waiter:
     over: bool = False
 
 
-class Gate:
+class BoundGate:
     """Queues calls that would append records, in order of arrival, one queue for each bound.
 
     ``room`` is the number of records that may still be admitted, by urgency, None for no limit.

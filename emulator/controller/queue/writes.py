@@ -20,7 +20,7 @@ from emulator.controller.queue.batches import (
     encoded,
     too_large,
 )
-from emulator.controller.queue.gate import Gate
+from emulator.controller.queue.gate import BoundGate
 from emulator.controller.queue.heartbeats import Heartbeats
 from emulator.controller.queue.journal import CallRecords, DivergedError, Journal
 from emulator.controller.queue.purgatory import Purgatory, Until, deadline_of
@@ -291,7 +291,7 @@ class Writes:
         self._surroundings = surroundings
         self._heartbeats = heartbeats
         self._too_early = too_early
-        self.gate = Gate()
+        self.gate = BoundGate()
         self.turns = Turns(answers)
         self.next_batch = NextBatch()
         self.purgatory = Purgatory()

@@ -14,7 +14,7 @@ import msgspec
 from emulator.migration.dual_write.backlog import Backlog, Written
 from emulator.migration.dual_write.unit import Unit
 from emulator.trace.distribution import Distribution
-from emulator.trace.rows import RangeRow, Stage
+from emulator.trace.rows import PipelineStage, RangeRow
 
 
 class _Committed(msgspec.Struct, frozen=True):
@@ -144,7 +144,7 @@ class Confirmations:
         written = self._backlog.confirm(unit, propagate=self.reconciled)
         if written is not None:
             self.written.append(written)
-        return RangeRow(Stage.ZK_ACKED, unit.first_offset, unit.last_offset, stamp_ns)
+        return RangeRow(PipelineStage.ZK_ACKED, unit.first_offset, unit.last_offset, stamp_ns)
 
     def take(self) -> list[Written]:
         """Return the changes to propagate to brokers, since the last call, oldest first."""

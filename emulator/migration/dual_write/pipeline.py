@@ -20,7 +20,7 @@ from emulator.migration.position import Counters, Position, Term
 from emulator.migration.rounds import Zk
 from emulator.seam import Effect, Log, Row
 from emulator.trace.distribution import Distribution
-from emulator.trace.rows import MultiResult, MultiRow, RangeRow, Stage
+from emulator.trace.rows import MultiResult, MultiRow, PipelineStage, RangeRow
 from emulator.zookeeper.errors import ZkCode, code_name
 from emulator.zookeeper.jute import FRAME_BYTES_MAX, MULTI_OVERHEAD_BYTES
 from emulator.zookeeper.ops import (
@@ -349,7 +349,7 @@ class Pipeline:
         effects: list[Effect] = []
         if closes and unit is not None:
             first, last = unit.first_offset, unit.last_offset
-            effects.append(Row(RangeRow(Stage.ZK_SENT, first, last, stamp)))
+            effects.append(Row(RangeRow(PipelineStage.ZK_SENT, first, last, stamp)))
         return effects + self._zk.submit(flight.tag, multi, now_ms)
 
     def _count(self, flight: _Flight, result: MultiResult) -> list[Effect]:

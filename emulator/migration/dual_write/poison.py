@@ -55,7 +55,7 @@ TRIES: Final = "it is tried again within 30 s"
 TRIES_SKIPPED: Final = "one skipped znode is tried again every 15 minutes, and all at each start"
 
 
-class Verdict(Enum):
+class Reaction(Enum):
     """What to do about a refused operation."""
 
     RECONCILE = auto()
@@ -135,7 +135,7 @@ class Poison:
             self._tried_again = {path: self._skipped.pop(path)}
         self.skipped_retry_ms = now_ms + SKIPPED_RETRY_MS if path is not None else None
 
-    def refused(self, refusal: Refused, now_ms: int) -> Verdict:
+    def refused(self, refusal: Refused, now_ms: int) -> Reaction:
         """Decide what to do about a refused data operation."""
         assert refusal.op is not None
         path = refusal.op.path
@@ -144,7 +144,7 @@ class Poison:
             self.not_empty.add(path)
         if refusal.code in REPAIRABLE and self._refusals[path] <= REPAIRS_MAX:
             self._compared(path, code_name(refusal.code), now_ms)
-            return Verdict.RECONCILE
+            return Reaction.RECONCILE
         operation = f"{type(refusal.op).__name__}: {code_name(refusal.code)}"
         cause = _UNANSWERED.get(refusal.code, operation)
         if refusal.code == ZkCode.NO_AUTH:
@@ -163,10 +163,10 @@ class Poison:
             self._skipped[path] = found
             if self.skipped_retry_ms is None:
                 self.skipped_retry_ms = now_ms + SKIPPED_RETRY_MS
-            return Verdict.RECONCILE
+            return Reaction.RECONCILE
         self._blocked = found
         self._back_off(now_ms)
-        return Verdict.BLOCK
+        return Reaction.BLOCK
 
     def _compared(self, path: str, error: str, now_ms: int) -> None:
         one = self._repaired.pop((path, error), None) or Repaired(path, error, now_ms, now_ms, 0)

@@ -32,13 +32,13 @@ from emulator.migration.dual_write.pipeline import (
     Pipeline,
     Refused,
 )
-from emulator.migration.dual_write.poison import Poison, Verdict
+from emulator.migration.dual_write.poison import Poison, Reaction
 from emulator.migration.dual_write.unit import Unit
 from emulator.migration.position import Counters, Position, Term
 from emulator.migration.reading import Reading
 from emulator.migration.rounds import Round, Zk
 from emulator.seam import Effect, Log, Row, earlier
-from emulator.trace.rows import RangeRow, Stage
+from emulator.trace.rows import PipelineStage, RangeRow
 from emulator.znodes import controller, migration, own
 from emulator.znodes.entities import ENTITIES_WITHOUT_SECRETS
 from emulator.znodes.entity import Entities
@@ -310,7 +310,7 @@ class Sending:
         """Plan what a step may, unless the next multi of the unit is ready."""
         if self._pipeline.ready(unit) or not self._pipeline.plan(unit):
             return []
-        row = RangeRow(Stage.PLANNED, unit.first_offset, unit.last_offset, self._stamp())
+        row = RangeRow(PipelineStage.PLANNED, unit.first_offset, unit.last_offset, self._stamp())
         return [Row(row)]
 
     def _gathers(self, now_ms: int) -> bool:
@@ -652,7 +652,7 @@ class WriteBehind:
         """A data operation was refused and nothing is in flight."""
         self._take_back_units()
         before = frozenset(self.poison.skipped)
-        if self.poison.refused(refusal, now_ms) is Verdict.RECONCILE:
+        if self.poison.refused(refusal, now_ms) is Reaction.RECONCILE:
             skipped: list[Effect] = [e.log() for e in self.poison.skipped if e not in before]
             return skipped + self._begin_reconcile(ModeEvent.ZNODE_SKIPPED, now_ms)
         return self._wait(ModeEvent.ZNODE_REFUSED)

@@ -288,7 +288,7 @@ def plan(world: RollbackWorld, wanted: Wanted) -> tuple[Situation, Course]:
     return seen, found
 
 
-def go(world: RollbackWorld, wanted: Wanted) -> Course:
+def roll_back(world: RollbackWorld, wanted: Wanted) -> Course:
     """Go back as far as the command can; what is left to do is in the steps of the result."""
     seen, course = plan(world, wanted)
     if course.refused:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
-from emulator.operations.rollback.course import Course, Wanted, go
+from emulator.operations.rollback.course import Course, Wanted, roll_back
 from emulator.operations.rollback.phases import RollbackPhase, phase_of
 from emulator.simulation import tree_check
 from emulator.simulation.clients.taking import taking
@@ -241,7 +241,7 @@ class Operator:
         world = self._world
         live = SimulatedRollback(world, rng, rng.choice(CUTS))
         try:
-            return go(live, wanted)
+            return roll_back(live, wanted)
         except CutOffError as cut:
             self.cuts += 1
             self._add_line(f"the command is cut off before: {cut}")

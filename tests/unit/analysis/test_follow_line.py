@@ -23,7 +23,10 @@ def test_it_says_what_came_what_waited_and_what_could_not_be_read(tmp_path: Path
             file.append(rows.RequestRow(number, "A", 0, None, 1, 9, 1, error_code=error))
         file.append(rows.RequestRow(3, "A", 0, None, 1, 9, None, error_code=5, intended_ns=1))
         file.append(rows.BlockRow(0, 2_000_000, "lag_records", "A"))
-        for stage, last in ((rows.Stage.COMMITTED, 9), (rows.Stage.ZK_ACKED, acked)):
+        for stage, last in (
+            (rows.PipelineStage.COMMITTED, 9),
+            (rows.PipelineStage.ZK_ACKED, acked),
+        ):
             file.append(rows.RangeRow(str(stage), 0, last, 1))
         file.close()
     for name in ("x", "y"):

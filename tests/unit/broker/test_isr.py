@@ -38,7 +38,7 @@ def test_the_metadata_counts_if_it_is_not_older(
     told: Partition, taken: bool, since_ms: int
 ) -> None:
     hosted = HostedPartition(("t", 0), b"t" * 16, partition(4, 10), BEGAN_MS)
-    hosted.expanded(3)
+    hosted.propose_expansion(3)
     assert hosted.take_partition(told, NOW_MS) is taken
     assert hosted.led_since_ms == since_ms
     assert hosted.state is (IsrState.COMMITTED if taken else IsrState.EXPANDING)
@@ -48,9 +48,9 @@ def test_the_metadata_counts_if_it_is_not_older(
 def _hosted(state: IsrState = IsrState.COMMITTED) -> HostedPartition:
     hosted = HostedPartition(("t", 0), b"t" * 16, partition(4, 10), BEGAN_MS)
     if state is IsrState.EXPANDING:
-        hosted.expanded(3)
+        hosted.propose_expansion(3)
     if state is IsrState.SHRINKING:
-        hosted.shrunk([2])
+        hosted.propose_shrink([2])
     assert hosted.state is state
     return hosted
 

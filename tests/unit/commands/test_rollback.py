@@ -28,7 +28,7 @@ from emulator.config.listeners import HostPort
 from emulator.io.folder_holder import Ending, FolderHolder, holder
 from emulator.migration.tree_diff import Difference
 from emulator.operations.preflight.survey import Survey
-from emulator.operations.rollback.course import Course, CourseError, Wanted, go, plan, steps
+from emulator.operations.rollback.course import Course, CourseError, Wanted, plan, roll_back, steps
 from emulator.operations.rollback.phases import NOT_NOW
 from emulator.operations.rollback.situation import ControllerSeen, Situation
 from emulator.raft import layout
@@ -127,9 +127,9 @@ def test_its_end_is_awaited_and_its_number_alone_is_never_signalled(tmp_path: Pa
 
 
 def test_json_is_of_its_form() -> None:
-    done = json.loads(show.to_json(go(dual_write(), Wanted()), acted=True))
+    done = json.loads(show.to_json(roll_back(dual_write(), Wanted()), acted=True))
     refused = json.loads(
-        show.to_json(go(dual_write(up=[], seen_folders=False), Wanted()), acted=True)
+        show.to_json(roll_back(dual_write(up=[], seen_folders=False), Wanted()), acted=True)
     )
     for one in (done, refused):
         assert problems(FORMS["rollback"], one) == []
@@ -140,7 +140,7 @@ def test_json_is_of_its_form() -> None:
 
 def test_text_says_what_was_done_and_what_is_left(capsys: pytest.CaptureFixture[str]) -> None:
     console = Console(width=200)
-    show.show(go(dual_write(), Wanted()), console, acted=True)
+    show.show(roll_back(dual_write(), Wanted()), console, acted=True)
     text = capsys.readouterr().out
     assert text.startswith("DONE: rolled back, from dual write: broker 0 holds /controller\n")
     assert "done: deleted /controller, marked /kraft_bridge" in text
@@ -148,7 +148,7 @@ def test_text_says_what_was_done_and_what_is_left(capsys: pytest.CaptureFixture[
     assert "  1. operator: restart every broker without" in text
     show.show(plan(dual_write(), Wanted())[1], console, acted=False)
     assert "nothing was changed; --yes does" in capsys.readouterr().out
-    show.show(go(finalised(), Wanted()), console, acted=True)
+    show.show(roll_back(finalised(), Wanted()), console, acted=True)
     assert "refused because of RB-R01: nothing was changed" in capsys.readouterr().out
 
 
@@ -202,7 +202,7 @@ def test_status_and_it_agree_whether_going_back_waits_for_an_operator(
 
 def test_a_later_run_begins_with_a_verdict() -> None:
     world = dual_write()
-    go(world, Wanted())
+    roll_back(world, Wanted())
     _, course = plan(world, Wanted())
     assert shown(course).startswith("BACK: rolled back: a broker in ZooKeeper mode is the")
     assert course.seen is not None
@@ -217,7 +217,7 @@ def test_of_a_final_one_the_losses_are_grouped_and_nothing_is_next() -> None:
         Difference(f"/brokers/topics/t{n}", "missing", None, b"") for n in range(9)
     ]
     world.up = []
-    text = shown(go(world, Wanted()), acted=True)
+    text = shown(roll_back(world, Wanted()), acted=True)
     assert text.startswith("NOT POSSIBLE: rollback from: final")
     assert "next: nothing: stay in KRaft mode\n" in text
     assert text.count("RB-R06 blocker") == 1

@@ -19,7 +19,7 @@ from kazoo.exceptions import (
 from emulator.commands.rollback import znodes
 from emulator.commands.rollback.acting import LiveRollback
 from emulator.commands.rollback.znodes import RollbackZnodes
-from emulator.operations.rollback.course import CourseError, Wanted, go
+from emulator.operations.rollback.course import CourseError, Wanted, roll_back
 from emulator.servers.zk_dump import UnreadableError
 from emulator.zookeeper.ops import Check, Multi
 from tests.unit.operations.rollback.model import dual_write
@@ -128,7 +128,7 @@ def test_a_look_that_fails_after_the_release_does_not_hide_what_was_done() -> No
     world = LiveRollback(looks, "h:1", nothing, [], 1, False, lambda _text: None)
     model = dual_write(up=[])
     model.look = world.look  # type: ignore[method-assign]
-    course = go(model, Wanted())
+    course = roll_back(model, Wanted())
     assert course.did == ["deleted /controller, marked /kraft_bridge"]
     assert (course.failed, course.controller) == (
         "ZooKeeper at h:1: gone: run this command again",

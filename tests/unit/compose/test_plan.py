@@ -10,7 +10,7 @@ import pytest
 
 from bench.compose import control, health, plan, spark, steps
 from bench.compose.node import Node
-from bench.compose.plan import Wanted
+from bench.compose.plan import ServerMode
 
 
 @pytest.fixture(autouse=True)
@@ -25,10 +25,14 @@ FLAG = "zookeeper.metadata.migration.enable"
 @pytest.mark.parametrize(
     ("wanted", "has", "lacks"),
     [
-        (Wanted.ZOOKEEPER, {"broker.id", "zookeeper.connect"}, {FLAG, "controller.quorum.voters"}),
-        (Wanted.MIGRATING, {"broker.id", FLAG, "controller.quorum.voters"}, {"process.roles"}),
         (
-            Wanted.KRAFT,
+            ServerMode.ZOOKEEPER,
+            {"broker.id", "zookeeper.connect"},
+            {FLAG, "controller.quorum.voters"},
+        ),
+        (ServerMode.MIGRATING, {"broker.id", FLAG, "controller.quorum.voters"}, {"process.roles"}),
+        (
+            ServerMode.KRAFT,
             {"node.id", "process.roles", "controller.quorum.voters"},
             {"broker.id", FLAG, "zookeeper.connect", "inter.broker.protocol.version"},
         ),
@@ -41,68 +45,71 @@ def test_a_broker_has_the_properties_of_its_mode(wanted, has, lacks):
 
 
 def test_a_controller_loses_the_flag_and_zookeeper_at_the_end():
-    gone = plan.controller(3000, Wanted.MIGRATING, "data").keys()
-    assert gone - plan.controller(3000, Wanted.KRAFT, "data").keys() == {FLAG, "zookeeper.connect"}
+    gone = plan.controller(3000, ServerMode.MIGRATING, "data").keys()
+    assert gone - plan.controller(3000, ServerMode.KRAFT, "data").keys() == {
+        FLAG,
+        "zookeeper.connect",
+    }
 
 
 def test_brokers_begin_in_zookeeper_mode_and_controllers_wait():
-    assert control.wanted("broker-1") is Wanted.ZOOKEEPER
-    assert control.wanted("controller-3000") is Wanted.STOPPED
+    assert control.wanted_mode("broker-1") is ServerMode.ZOOKEEPER
+    assert control.wanted_mode("controller-3000") is ServerMode.STOPPED
     assert health.healthy("controller-3000"), "one that is to wait is healthy"
 
 
 def test_what_is_asked_for_is_kept_and_is_not_what_runs():
-    control.want("broker-1", Wanted.KRAFT)
-    assert control.wanted("broker-1") is Wanted.KRAFT
-    assert control.running("broker-1") is Wanted.STOPPED
+    control.request_mode("broker-1", ServerMode.KRAFT)
+    assert control.wanted_mode("broker-1") is ServerMode.KRAFT
+    assert control.started_mode("broker-1") is ServerMode.STOPPED
 
 
 def test_nothing_goes_back_after_the_end(capsys):
-    control.want("controller-3001", Wanted.KRAFT)
+    control.request_mode("controller-3001", ServerMode.KRAFT)
     assert steps.run("back") == 1
     assert "no way back" in capsys.readouterr().err
 
 
 def test_the_end_waits_for_every_broker(capsys):
-    control.want("broker-1", Wanted.KRAFT)
+    control.request_mode("broker-1", ServerMode.KRAFT)
     assert steps.run("finalise") == 1
     assert "[2, 3] are not in KRaft mode" in capsys.readouterr().err
 
 
 def test_a_controller_that_should_run_and_does_not_answer_is_not_healthy(monkeypatch):
-    control.want("controller-3000", Wanted.MIGRATING)
+    control.request_mode("controller-3000", ServerMode.MIGRATING)
     monkeypatch.setattr(plan, "url", lambda _number: "http://127.0.0.1:1")
     assert not health.healthy("controller-3000")
 
 
 def brokers_run(*modes):
     for number, mode in zip(plan.BROKERS, modes, strict=True):
-        control.want(plan.broker_name(number), mode)
+        control.request_mode(plan.broker_name(number), mode)
 
 
 @pytest.mark.parametrize(
     ("modes", "step", "why"),
     [
-        ((Wanted.ZOOKEEPER,) * 3, "roll", "[1, 2, 3] are in ZooKeeper mode: migrate first"),
+        ((ServerMode.ZOOKEEPER,) * 3, "roll", "[1, 2, 3] are in ZooKeeper mode: migrate first"),
         (
-            (Wanted.MIGRATING, Wanted.ZOOKEEPER, Wanted.ZOOKEEPER),
+            (ServerMode.MIGRATING, ServerMode.ZOOKEEPER, ServerMode.ZOOKEEPER),
             "roll",
             "[2, 3] are in ZooKeeper mode: migrate first",
         ),
         (
-            (Wanted.KRAFT, Wanted.MIGRATING, Wanted.MIGRATING),
+            (ServerMode.KRAFT, ServerMode.MIGRATING, ServerMode.MIGRATING),
             "migrate",
             "[1] are in KRaft mode already: roll the others, or go back",
         ),
-        ((Wanted.ZOOKEEPER,) * 3, "back", "nothing to go back from"),
+        ((ServerMode.ZOOKEEPER,) * 3, "back", "nothing to go back from"),
     ],
 )
 def test_a_step_out_of_order_restarts_nothing_and_says_which_comes_first(modes, step, why, capsys):
     brokers_run(*modes)
     assert steps.run(step) == 1
     assert why in capsys.readouterr().err
-    assert [control.wanted(plan.broker_name(each)) for each in plan.BROKERS] == list(modes)
-    assert control.wanted("controller-3000") is Wanted.STOPPED
+    assert [control.wanted_mode(plan.broker_name(each)) for each in plan.BROKERS] == list(modes)
+    assert control.wanted_mode("controller-3000") is ServerMode.STOPPED
 
 
 def test_a_step_waits_for_no_server_that_has_ended(capsys):
@@ -117,14 +124,14 @@ def test_without_a_leader_the_mode_is_said_only_where_no_controller_should_run(c
     monkeypatch.setattr(plan, "url", lambda _number: "http://127.0.0.1:1")
     assert steps.run("status") == 0
     assert "the cluster is in ZooKeeper mode" in capsys.readouterr().out
-    control.want("controller-3002", Wanted.KRAFT)
+    control.request_mode("controller-3002", ServerMode.KRAFT)
     assert steps.run("status") == 1
     assert "no controller leads: 'docker compose" in capsys.readouterr().err
 
 
 def test_two_steps_that_restart_servers_do_not_run_at_once(capsys):
     control.write("step", "roll")
-    with (control.state() / "control" / "step").open() as held:
+    with (control.volume() / "control" / "step").open() as held:
         fcntl.flock(held, fcntl.LOCK_SH)  # a step wants it for itself
         assert steps.run("back") == 1
         assert "back: roll is under way: wait for its end" in capsys.readouterr().err
@@ -150,7 +157,7 @@ def test_a_server_that_ends_by_itself_ends_its_container_and_is_named(command, w
     monkeypatch.setattr(Node, "_command", lambda *_: command)
     assert Node("broker-1").run() == int(why[-1])
     assert control.ended("broker-1") == why
-    assert control.running("broker-1") is Wanted.STOPPED
+    assert control.started_mode("broker-1") is ServerMode.STOPPED
 
 
 def test_workers_of_spark_are_counted_as_its_master_says():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.controller.queue.gate import Gate
+from emulator.controller.queue.gate import BoundGate
 from emulator.controller.queue.urgency import Urgency
 from emulator.seam import OtherLimits
 from emulator.trace.rows import BlockCause
@@ -35,7 +35,7 @@ def test_held_calls_wait_in_order_and_go_in_order() -> None:
 
 
 def test_the_sum_of_all_waits_is_not_added_up_again() -> None:
-    gate = Gate()
+    gate = BoundGate()
     gate.hold(0, 0)
     for number in range(300):
         gate.wait(call(create(f"t{number}")), Urgency.ORDINARY, None, number)
@@ -153,7 +153,7 @@ def test_a_stall_of_known_length_is_measured_three_ways() -> None:
 def test_union_is_never_more_than_the_time_and_total_never_less_than_the_union(
     steps: list[tuple[int, str]],
 ) -> None:
-    gate, now = Gate(), 0
+    gate, now = BoundGate(), 0
     gate.hold(0, 0)
     for delay, what in steps:
         now += delay
@@ -178,7 +178,7 @@ def test_union_is_never_more_than_the_time_and_total_never_less_than_the_union(
 
 def test_those_who_hung_up_are_not_kept_until_their_deadline() -> None:
     """One that waits long stands before their deadlines, which are later still."""
-    gate = Gate()
+    gate = BoundGate()
     gate.hold(0, 0)
     first = call(create("first"))
     gate.wait(first, Urgency.ORDINARY, 1_000, 0)

@@ -38,7 +38,7 @@ from emulator.trace.metrics import TRACE_DELETED_BYTES, TRACE_MISSING_ROWS, TRAC
 BLOCK = 4096
 _ROWS: list[rows.Row] = [
     rows.RequestRow(1, "CreateTopics", 7, "admin", 4, 90, received_ns=10, last_offset=5),
-    rows.RangeRow(rows.Stage.APPENDED, 3, 5, 20, no_op_records=1),
+    rows.RangeRow(rows.PipelineStage.APPENDED, 3, 5, 20, no_op_records=1),
     rows.BlockRow(10, 20, rows.BlockCause.LAG_RECORDS, "CreateTopics", 1),
     rows.MultiRow(1, 2, 3, 400, 3, 5, "ok", (rows.MultiOperation("chain", 3, 400),)),
     rows.StallRow(1, 60_000_000),

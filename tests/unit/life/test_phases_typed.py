@@ -173,7 +173,7 @@ def played(dry, release):
     """The phases of a life, with what was typed in each."""
     made, typed = dry
     life, found = made(release), {}
-    for phase in phases.of(release):
+    for phase in phases.phases_from(release):
         before = len(typed)
         phase.act(life)
         found[phase.name] = typed[before:]

@@ -54,11 +54,11 @@ def test_otherwise_it_begins_anew_and_with_an_empty_book(tmp_path, code, why):
 
 
 def test_until_names_the_last_phase():
-    newest = phases.of("3.9.2")
-    names = [one.name for one in phases.until(newest, "to-kraft")]
+    newest = phases.phases_from("3.9.2")
+    names = [one.name for one in phases.phases_up_to(newest, "to-kraft")]
     assert names == ["zookeeper", "dual-write", "to-kraft"]
-    assert phases.until(newest, None) == newest
-    assert phases.until(newest, "upgrade")[-1].name == "finalise", "which it does not have"
+    assert phases.phases_up_to(newest, None) == newest
+    assert phases.phases_up_to(newest, "upgrade")[-1].name == "finalise", "which it does not have"
 
 
 def test_a_life_that_has_ended_is_not_taken_for_one_that_was_cut(tmp_path, code):
@@ -71,8 +71,8 @@ def test_a_life_that_has_ended_is_not_taken_for_one_that_was_cut(tmp_path, code)
 
 
 def test_the_oldest_brokers_alone_are_upgraded_before_those_of_4():
-    newest = [one.name for one in phases.of("3.9.2")]
-    oldest = [one.name for one in phases.of("3.4.1")]
+    newest = [one.name for one in phases.phases_from("3.9.2")]
+    oldest = [one.name for one in phases.phases_from("3.4.1")]
     assert set(oldest) - set(newest) == {"upgrade"}
     assert oldest.index("upgrade") < oldest.index("4.1.1") < oldest.index("4.3.0")
 

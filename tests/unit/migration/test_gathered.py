@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from emulator.migration.propagation.gate import PAUSE_US
-from emulator.trace.rows import RangeRow, Stage
+from emulator.trace.rows import PipelineStage, RangeRow
 from tests.unit.migration.test_propagated_ahead import T, U, change, known, leaders
 from tests.unit.migration.world import World
 from wire import messages as m
@@ -62,14 +62,14 @@ def test_what_is_gathered_counts_as_propagated_when_it_is() -> None:
     world = many()
     churn(world, PAUSE_MS - 1)
 
-    def offsets(stage: Stage) -> list[int]:
+    def offsets(stage: PipelineStage) -> list[int]:
         found = [one for one in world.rows if isinstance(one, RangeRow) and one.stage is stage]
         return [each for one in found for each in range(one.first_offset, one.last_offset + 1)]
 
-    written = offsets(Stage.ZK_ACKED)
-    assert offsets(Stage.PROPAGATED) == written[:1]
+    written = offsets(PipelineStage.ZK_ACKED)
+    assert offsets(PipelineStage.PROPAGATED) == written[:1]
     world.advance(1)
-    assert offsets(Stage.PROPAGATED) == written
+    assert offsets(PipelineStage.PROPAGATED) == written
 
 
 def test_a_topic_made_anew_meanwhile_is_removed_first_and_one_that_came_and_went_is_not_told() -> (

@@ -40,7 +40,7 @@ from emulator.seam import (
 )
 from emulator.simulation.models.zookeeper import ZooKeeperModel
 from emulator.simulation.scenarios.endurance import product_bytes
-from emulator.trace.rows import Stage
+from emulator.trace.rows import PipelineStage
 from emulator.zookeeper.ops import Create
 from tests.unit.controller.world import registration
 from wire import messages as m
@@ -333,7 +333,9 @@ def test_the_trace_and_the_gauge_give_one_instant_of_a_commit() -> None:
         world.looks = -1
         effects = step(events, now_ms)
         rows = [effect.row for effect in effects if isinstance(effect, Row)]
-        committed.extend(row for row in rows if getattr(row, "stage", "") == Stage.COMMITTED)
+        committed.extend(
+            row for row in rows if getattr(row, "stage", "") == PipelineStage.COMMITTED
+        )
         return effects
 
     world.node.step = slow  # type: ignore[method-assign]

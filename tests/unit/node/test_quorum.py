@@ -21,7 +21,7 @@ from emulator.raft.format import MetaProperties, render_bootstrap_checkpoint
 from emulator.raft.layout import BOOTSTRAP_CHECKPOINT, VOTER_STATE
 from emulator.raft.quorum_state import NEW_QUORUM
 from emulator.seam import Effect, Row
-from emulator.trace.rows import RangeRow, Stage
+from emulator.trace.rows import PipelineStage, RangeRow
 from tests.kit.joined import Joined, Party
 from tests.kit.requests import quota
 from tests.unit.node.test_machine import World
@@ -252,7 +252,7 @@ def test_rows_of_the_trace_go_on_where_they_ended_when_another_leads():
     quorum.wait_equal()
     assert quorum.change(quorum.leader, "bob") == 0
     quorum.wait_equal()
-    rows = joined.rows[str(first), Stage.COMMITTED]
+    rows = joined.rows[str(first), PipelineStage.COMMITTED]
     assert rows[0].first_offset == 0
     for before, after in pairwise(rows):
         assert after.first_offset == before.last_offset + 1
@@ -263,9 +263,9 @@ def test_rows_of_the_trace_go_on_where_they_ended_when_another_leads():
     assert led == sorted(led)
     for name in quorum.parties:
         if name != first:
-            others = joined.rows[str(name), Stage.COMMITTED]
+            others = joined.rows[str(name), PipelineStage.COMMITTED]
             assert not set(led) & {row.leader_epoch for row in others}, "one leads in an epoch"
-    for row in [*rows, *joined.rows[str(first), Stage.APPENDED]]:
+    for row in [*rows, *joined.rows[str(first), PipelineStage.APPENDED]]:
         assert row.first_offset <= row.last_offset
 
 

@@ -37,7 +37,14 @@ from emulator.operations.preflight import report
 from emulator.operations.preflight.engine import Severity, finding
 from emulator.operations.preflight.stage import MigrationStage
 from emulator.operations.preflight.survey import DumpedZnode
-from emulator.operations.rollback.course import START_AND_STOP, Actor, Course, Wanted, go, plan
+from emulator.operations.rollback.course import (
+    START_AND_STOP,
+    Actor,
+    Course,
+    Wanted,
+    plan,
+    roll_back,
+)
 from emulator.operations.rollback.phases import RollbackPhase
 from emulator.znodes import own
 from emulator.zookeeper.ops import EPHEMERAL, Create, Delete
@@ -686,7 +693,7 @@ def test_where_there_is_no_way_back_there_is_no_step() -> None:
 
 
 def test_afterwards_the_brokers_lose_the_keys_of_the_migration() -> None:
-    done = go(dual_write(), Wanted())
+    done = roll_back(dual_write(), Wanted())
     assert done.failed == ""
     *brokers, again = of_rollback(done)
     assert [(one.action, one.node) for one in brokers] == [
@@ -699,7 +706,7 @@ def test_afterwards_the_brokers_lose_the_keys_of_the_migration() -> None:
 def test_behind_the_way_back_is_how_a_second_attempt_is_begun() -> None:
     """What comes later had nothing about it; the runbook has, in the same words."""
     cluster = dual_write()
-    go(cluster, Wanted())
+    roll_back(cluster, Wanted())
     again = of_rollback(planned(cluster))[-1]
     assert again.text.startswith("format each controller: for a second attempt, once all brokers ")
     assert "; then, with the same files, kraft-bridge rollback --yes --clear, " in again.text
@@ -713,13 +720,13 @@ def test_behind_the_way_back_is_how_a_second_attempt_is_begun() -> None:
     rolled = document("refused", waiting=[reason(Why.ZOOKEEPER_MODE_TOOK_OVER.value)])
     rolled["phase"]["ahead"] = Ahead.SEE_ROLLBACK.value
     assert next_steps(rolled)[-1].action is Action.FORMAT
-    assert of_rollback(go(cluster, Wanted(clear=True)))[-1].action is not Action.FORMAT
+    assert of_rollback(roll_back(cluster, Wanted(clear=True)))[-1].action is not Action.FORMAT
 
 
 def test_a_broker_that_was_restarted_since_the_rollback_is_not_named_again() -> None:
     """It named the first one each time it was asked, and came to no end."""
     cluster = dual_write()
-    go(cluster, Wanted())
+    roll_back(cluster, Wanted())
     for at, each in enumerate(BROKERS):
         assert actions(planned(cluster)) == [
             *((Action.RESTART_BROKER, one) for one in BROKERS[at:]),
@@ -744,9 +751,9 @@ def test_controllers_that_run_again_after_a_rollback_are_stopped() -> None:
         step, *_ = lines(next_steps(found))
         assert step == "next: stop every controller: the cluster is in ZooKeeper mode again"
     cluster = dual_write(quorum=(3000, 3001))
-    go(cluster, Wanted())
+    roll_back(cluster, Wanted())
     cluster.up = [3000, 3001]
-    again = go(cluster, Wanted())
+    again = roll_back(cluster, Wanted())
     assert actions(again)[0] == (Action.STOP_CONTROLLER, 3000)
     first = next(one for one in again.steps if not one.done)
     assert (first.actor, first.what) == (
@@ -754,7 +761,7 @@ def test_controllers_that_run_again_after_a_rollback_are_stopped() -> None:
         "stop controller 3000, controller 3001 by SIGTERM",
     )
     assert not [one for one in again.steps if one.actor is Actor.COMMAND and "stop" in one.what]
-    assert lines(of_rollback(go(cluster, Wanted(clear=True)))) == [
+    assert lines(of_rollback(roll_back(cluster, Wanted(clear=True)))) == [
         "next: stop every controller: 3000, 3001 by SIGTERM, then repeat",
         "type: kraft-bridge rollback -c FILE_OF_EACH_CONTROLLER --clear --yes",
     ]
@@ -763,16 +770,16 @@ def test_controllers_that_run_again_after_a_rollback_are_stopped() -> None:
 def test_once_cleared_nothing_is_left_but_what_was_not_done() -> None:
     """It said to restart brokers and to format folders that were."""
     cluster = dual_write(quorum=(3000, 3001), seen_folders=False)
-    go(cluster, Wanted(accept_loss=True))
+    roll_back(cluster, Wanted(accept_loss=True))
     cluster.tree.nodes[own.PATH].mtime_ms = 1
     for each in BROKERS:
         cluster.tree.write(Delete(f"/brokers/ids/{each}"), 7, 2)
         cluster.tree.write(Create(f"/brokers/ids/{each}", b"{}", flags=EPHEMERAL), 7, 2)
-    cleared = go(cluster, Wanted(clear=True))
+    cleared = roll_back(cluster, Wanted(clear=True))
     assert [one for one in cleared.steps if not one.done] == []
     begin = "for a second attempt begin with kraft-bridge preflight (runbook, step 1)"
     assert lines(of_rollback(cleared)) == [f"next: nothing: {begin}"]
-    left = go(dual_write(), Wanted(clear=True))
+    left = roll_back(dual_write(), Wanted(clear=True))
     assert [one.what.partition(" ")[0] for one in left.steps if not one.done] == [
         "restart",
         "before",

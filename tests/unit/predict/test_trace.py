@@ -12,7 +12,7 @@ import pytest
 from bench.predict import model, trace
 from bench.predict.model import OPERATION_S, Speed, Stall
 from emulator.io.trace_file import TraceFile, run_row
-from emulator.trace.rows import MultiRow, RangeRow, Row, Stage, checksum
+from emulator.trace.rows import MultiRow, PipelineStage, RangeRow, Row, checksum
 from tests.unit.commands.running import run
 from tests.unit.predict.virtual import measured
 
@@ -39,8 +39,8 @@ def a_copy(records: int, read_s: float, written_s: float) -> list[Row]:
     half = records // 2
     return [
         MultiRow(0, 10**6, model.CHAIN_OPS, 500, 0, -1),
-        RangeRow(Stage.APPENDED, 13, 12 + half, first_ns),
-        RangeRow(Stage.APPENDED, 13 + half, 12 + records, first_ns + 1),
+        RangeRow(PipelineStage.APPENDED, 13, 12 + half, first_ns),
+        RangeRow(PipelineStage.APPENDED, 13 + half, 12 + records, first_ns + 1),
         MultiRow(last_ns, last_ns + 10**6, model.CHAIN_OPS, 500, 0, 12 + records),
     ]
 
@@ -166,7 +166,7 @@ def test_gaps_and_controllers_that_are_left_out_are_said(tmp_path: Path) -> None
     write(tmp_path, rows)
     whole = trace.read(tmp_path)
     assert (whole.missing, whole.left_out) == (0, [])
-    acked = [x for x in rows if isinstance(x, RangeRow) and x.stage == Stage.ZK_ACKED]
+    acked = [x for x in rows if isinstance(x, RangeRow) and x.stage == PipelineStage.ZK_ACKED]
     gone = acked[len(acked) // 2]
     few = [x for x in rows if isinstance(x, MultiRow | RangeRow)][:40]
     write(tmp_path / "gap", [one for one in rows if one is not gone])

@@ -137,7 +137,7 @@ def test_a_failed_step_is_said_and_fails(capsys: pytest.CaptureFixture[str]) -> 
     def fails() -> str:
         raise package.PackageError("the bytes differ")
 
-    assert not package.did("built twice", fails)
-    assert package.did("notes", lambda: "61 changes")
+    assert not package.run_step("built twice", fails)
+    assert package.run_step("notes", lambda: "61 changes")
     said = capsys.readouterr().out
     assert said == "FAILED built twice: the bytes differ\nOK     notes: 61 changes\n"

@@ -11,7 +11,7 @@ from emulator.migration.dual_write.backlog import Backlog
 from emulator.migration.dual_write.lag import Confirmations
 from emulator.migration.dual_write.unit import Unit
 from emulator.migration.position import Position
-from emulator.trace.rows import RangeRow, Stage
+from emulator.trace.rows import PipelineStage, RangeRow
 from emulator.znodes.tree import Tree
 
 T = b"T" * 16
@@ -61,7 +61,7 @@ def test_each_unit_moves_what_is_confirmed_to_its_end_and_leaves_a_row() -> None
     found = confirmations()
     for first, last, records in ((0, 4, 5), (5, 5, 6), (6, 5, 6), (6, 20, 21)):
         row = found.confirm(unit(first, last), 77)
-        assert row == RangeRow(Stage.ZK_ACKED, first, last, 77)
+        assert row == RangeRow(PipelineStage.ZK_ACKED, first, last, 77)
         assert (found.lag.confirmed, found.records) == (last, records)
     assert found.lag.records == 80
 

@@ -9,7 +9,7 @@ from emulator.migration.dual_write.poison import (
     RETRY_MS_MAX,
     SKIPPED_RETRY_MS,
     Poison,
-    Verdict,
+    Reaction,
 )
 from emulator.migration.plan import Group
 from emulator.seam import Log
@@ -27,14 +27,14 @@ def _refused(path: str, code: int = DENIED) -> Refused:
 def _skipping(*paths: str) -> Poison:
     poison = Poison(skip=True)
     for at, path in enumerate(paths):
-        assert poison.refused(_refused(path), T + at) is Verdict.RECONCILE
+        assert poison.refused(_refused(path), T + at) is Reaction.RECONCILE
     return poison
 
 
 def test_a_blocked_znode_is_tried_again_later_and_later() -> None:
     poison, waits = Poison(skip=False), []
     for at in range(7):
-        assert poison.refused(_refused("/a"), T + at) is Verdict.BLOCK
+        assert poison.refused(_refused("/a"), T + at) is Reaction.BLOCK
         waits.append(poison.retry_ms - T - at)
     assert waits == [1_000, 2_000, 4_000, 8_000, 16_000, RETRY_MS_MAX, RETRY_MS_MAX]
     assert poison.since_ms == T
@@ -127,7 +127,7 @@ def test_what_is_written_meanwhile_does_not_bring_a_skipped_one_forward() -> Non
 @pytest.mark.parametrize("path", ["/migration", "/kraft_bridge", "/controller_epoch"])
 def test_the_znodes_of_the_chain_are_not_skipped(path: str) -> None:
     poison = Poison(skip=True)
-    assert poison.refused(_refused(path), T) is Verdict.BLOCK
+    assert poison.refused(_refused(path), T) is Reaction.BLOCK
     assert "poison=skip" not in poison.znodes[0].remedy
     assert poison.skipped == ()
 
@@ -149,7 +149,7 @@ def test_what_is_skipped_takes_everything_below_it_along() -> None:
 
 def test_what_has_children_is_known() -> None:
     poison = Poison(skip=False)
-    assert poison.refused(_refused("/a", ZkCode.NOT_EMPTY), T) is Verdict.RECONCILE
+    assert poison.refused(_refused("/a", ZkCode.NOT_EMPTY), T) is Reaction.RECONCILE
     assert poison.not_empty == {"/a"}
     poison.refused(_refused("/b"), T)
     assert poison.not_empty == {"/a"}

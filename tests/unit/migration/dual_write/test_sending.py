@@ -16,7 +16,7 @@ from emulator.migration.dual_write.write_behind import (
     Sending,
 )
 from emulator.seam import Effect, Log, Row
-from emulator.trace.rows import RangeRow, Stage
+from emulator.trace.rows import PipelineStage, RangeRow
 
 T = 1_000_000
 OPS_MAX = 400
@@ -165,7 +165,7 @@ def test_a_full_pipeline_is_given_nothing_and_what_is_open_is_planned() -> None:
     assert lines.fill(0) == []
     assert not lines.sending.busy
     lines.pipeline.open_unit = SimpleNamespace(first_offset=5, last_offset=9)
-    planned = [Row(RangeRow(Stage.PLANNED, 5, 9, 77))]
+    planned = [Row(RangeRow(PipelineStage.PLANNED, 5, 9, 77))]
     assert lines.sending.deadline_ms(T) is None
     assert lines.fill(0) == planned
     assert lines.sending.busy
@@ -175,7 +175,7 @@ def test_a_full_pipeline_is_given_nothing_and_what_is_open_is_planned() -> None:
 def test_what_is_not_planned_yet_goes_on_at_once() -> None:
     lines = Lines(room=9)
     lines.ready, lines.answer = False, None
-    assert lines.fill(0) == [Row(RangeRow(Stage.PLANNED, 5, 9, 77))]
+    assert lines.fill(0) == [Row(RangeRow(PipelineStage.PLANNED, 5, 9, 77))]
     assert lines.sending.busy
 
 

@@ -14,7 +14,7 @@ from emulator.migration.dual_write.poison import (
     SKIPPED_RETRY_MS,
     Poison,
     Poisoned,
-    Verdict,
+    Reaction,
 )
 from emulator.migration.plan import Group
 from emulator.zookeeper.errors import ZkCode
@@ -153,20 +153,20 @@ def test_of_many_skipped_znodes_a_new_one_is_told_without_comparing_each_with_ea
 def test_a_difference_is_repaired_twice_and_blocks_then_until_it_is_healed() -> None:
     poison, path = Poison(skip=False), "/config/topics/t"
 
-    def refused(now_ms: int, code: ZkCode = ZkCode.NO_NODE) -> Verdict:
+    def refused(now_ms: int, code: ZkCode = ZkCode.NO_NODE) -> Reaction:
         return poison.refused(Refused(code, SetData(path, b"", 0)), now_ms)
 
     for _ in range(2):
-        assert [refused(5_000) for _ in range(REPAIRS_MAX)] == [Verdict.RECONCILE] * REPAIRS_MAX
+        assert [refused(5_000) for _ in range(REPAIRS_MAX)] == [Reaction.RECONCILE] * REPAIRS_MAX
         assert poison.znodes == ()
-        assert refused(6_000) is Verdict.BLOCK
+        assert refused(6_000) is Reaction.BLOCK
         assert [one.path for one in poison.znodes] == [path]
         assert (poison.since_ms, poison.retry_ms) == (6_000, 6_000 + RETRY_MS_MIN)
-        assert refused(7_000) is Verdict.BLOCK
+        assert refused(7_000) is Reaction.BLOCK
         assert (poison.since_ms, poison.retry_ms) == (6_000, 7_000 + 2 * RETRY_MS_MIN)
         poison.healed()
         assert (poison.znodes, poison.since_ms) == ((), None)
-    assert refused(8_000, ZkCode.NO_AUTH) is Verdict.BLOCK, "no comparison can repair it"
+    assert refused(8_000, ZkCode.NO_AUTH) is Reaction.BLOCK, "no comparison can repair it"
 
 
 def test_what_a_comparison_repaired_is_remembered_with_its_times() -> None:

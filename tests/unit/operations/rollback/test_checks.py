@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from emulator.operations.preflight.engine import Finding
-from emulator.operations.rollback.course import Wanted, go, plan
+from emulator.operations.rollback.course import Wanted, plan, roll_back
 from emulator.operations.rollback.phases import RollbackPhase
 from emulator.operations.rollback.situation import FolderSeen
 from emulator.znodes import controller
@@ -44,7 +44,7 @@ def test_a_brokers_meta_properties(meta: Mapping[str, str], node_id: int | None,
     told = found(world, "R10")
     assert [said in one.fact for one in told] == [True] * bool(said)
     assert not said or "broker.id=1" in told[0].remedy or "version 1" not in said
-    assert go(world, Wanted()).failed == "", "it is for the restart afterwards"
+    assert roll_back(world, Wanted()).failed == "", "it is for the restart afterwards"
 
 
 def test_what_should_be_ephemeral_and_is_not() -> None:
@@ -70,7 +70,7 @@ def test_an_emptied_zookeeper_is_not_gone_back_to() -> None:
     for path in ("/partitions/0/state", "/partitions/0", "/partitions", ""):
         world.tree.write(Delete(topic + path), 7, 1)
     assert [one.znode for one in found(world, "R03")] == ["/brokers/topics"]
-    assert go(world, Wanted(accept_loss=True)).refused
+    assert roll_back(world, Wanted(accept_loss=True)).refused
     assert world.done == []
 
 
@@ -79,7 +79,7 @@ def test_another_quorum_is_named() -> None:
     world.tree.write(Delete(controller.PATH), 7, 1)
     world.put(controller.PATH, controller.encode(4000, 5, 1))
     assert [one.znode for one in found(world, "R03")] == [controller.PATH]
-    assert go(world, Wanted()).refused
+    assert roll_back(world, Wanted()).refused
 
 
 def test_a_copy_that_was_complete_in_the_log_alone_is_no_copy_that_can_be_dropped() -> None:

@@ -11,7 +11,7 @@ import pytest
 from emulator.migration.tree_diff import Difference
 from emulator.operations.preflight.engine import Severity
 from emulator.operations.rollback.checks import blocking, epoch_min
-from emulator.operations.rollback.course import Actor, Course, Wanted, go, plan
+from emulator.operations.rollback.course import Actor, Course, Wanted, plan, roll_back
 from emulator.operations.rollback.phases import RollbackPhase, phase_of
 from emulator.simulation.models.zookeeper_tree import RefusedOp
 from emulator.znodes import controller, migration, own
@@ -58,7 +58,7 @@ def test_from_each_phase_a_broker_is_the_controller_again(
     phase: RollbackPhase, quorum: tuple[int, ...]
 ) -> None:
     world = PHASES[phase](quorum=quorum)
-    course = go(world, Wanted())
+    course = roll_back(world, Wanted())
     assert (course.phase, course.refused, course.failed) == (phase, [], "")
     is_back(world)
     claimed = phase is not RollbackPhase.PRE_MIGRATION
@@ -82,14 +82,14 @@ def test_cut_off_after_any_effect_it_is_run_again_and_ends_right(
     phase: RollbackPhase, quorum: tuple[int, ...], clear: bool
 ) -> None:
     whole = PHASES[phase](quorum=quorum)
-    go(whole, Wanted(clear=clear))
+    roll_back(whole, Wanted(clear=clear))
     assert len(whole.done) == len(quorum) + 1 + clear
     for effects in range(len(whole.done)):
         world = PHASES[phase](quorum=quorum, effects=effects)
         with pytest.raises(CutOffError):
-            go(world, Wanted(clear=clear))
+            roll_back(world, Wanted(clear=clear))
         world.effects = None
-        course = go(world, Wanted(clear=clear))
+        course = roll_back(world, Wanted(clear=clear))
         assert (course.refused, course.failed) == ([], ""), effects
         if clear:
             assert not {migration.PATH, own.PATH} & world.tree.nodes.keys()
@@ -102,15 +102,15 @@ def test_cut_off_after_any_effect_it_is_run_again_and_ends_right(
 def test_cut_off_with_each_subset_of_the_controllers_stopped() -> None:
     for still_up in ([3000], [3002], [3000, 3002], []):
         world = dual_write(quorum=QUORUM, up=still_up)
-        assert go(world, Wanted()).failed == ""
+        assert roll_back(world, Wanted()).failed == ""
         is_back(world)
 
 
 def test_run_again_at_the_end_it_changes_nothing_and_says_so() -> None:
     world = dual_write()
-    go(world, Wanted())
+    roll_back(world, Wanted())
     versions = {path: one.version for path, one in world.tree.nodes.items()}
-    course = go(world, Wanted())
+    course = roll_back(world, Wanted())
     assert course.phase is RollbackPhase.ROLLED_BACK
     assert (course.did, course.refused, course.failed, course.controller) == ([], [], "", 0)
     assert {path: one.version for path, one in world.tree.nodes.items()} == versions
@@ -137,7 +137,7 @@ def test_the_epoch_is_never_deleted_and_raised_where_states_are_above_it() -> No
     state = msgspec.json.decode(world.data(path) or b"")
     high = msgspec.json.encode({**state, "controller_epoch": EPOCH + 30})
     world.tree.write(SetData(path, high), 7, 1)
-    course = go(world, Wanted(clear=True))
+    course = roll_back(world, Wanted(clear=True))
     assert course.failed == ""
     assert controller.parse_epoch(world.data(controller.EPOCH_PATH)) == EPOCH + 31
     deleted = [one.path for multi in sent for one in multi.ops if isinstance(one, Delete)]
@@ -151,11 +151,11 @@ def test_the_epoch_is_never_deleted_and_raised_where_states_are_above_it() -> No
 @pytest.mark.parametrize("path", [own.PATH, controller.PATH, controller.EPOCH_PATH])
 def test_what_changes_after_it_was_read_makes_the_release_read_again(path: str) -> None:
     world = dual_write(interferes=3, interferes_at=path)
-    assert go(world, Wanted()).failed == ""
+    assert roll_back(world, Wanted()).failed == ""
     assert len([one for one in world.done if "Delete /controller" in one]) == 3, "and one before"
     is_back(world)
     world = dual_write(interferes=1_000, interferes_at=path)
-    assert "all the time" in go(world, Wanted()).failed
+    assert "all the time" in roll_back(world, Wanted()).failed
     assert world.holder.kraft_epoch >= 0
 
 
@@ -163,23 +163,23 @@ def test_what_changes_after_it_was_read_makes_the_release_read_again(path: str) 
 def test_changes_in_the_log_that_zookeeper_lacks_keep_controller_where_it_is() -> None:
     """The controllers were killed while the command waited for their orderly end."""
     world = dual_write(unwritten=((125, "Topic"), (126, "Partition")))
-    course = go(world, Wanted())
+    course = roll_back(world, Wanted())
     assert "2 records (1 Partition, 1 Topic) are not in ZooKeeper" in course.failed
     assert world.holder.kraft_epoch >= 0
     world.differences = [Difference("/brokers/topics/late", "missing", None, b"{}")]
-    again = go(world, Wanted())
+    again = roll_back(world, Wanted())
     assert codes(again) == {"R06"}
     assert again.refused[0].znode == "/brokers/topics/late"
-    assert go(world, Wanted(accept_loss=True)).failed == ""
+    assert roll_back(world, Wanted(accept_loss=True)).failed == ""
     is_back(world)
 
 
 def test_the_leader_writes_what_is_left_before_it_is_stopped() -> None:
     world = dual_write(lag=7)
-    assert go(world, Wanted()).failed == ""
+    assert roll_back(world, Wanted()).failed == ""
     assert world.said[0] == "waiting until nothing is missing in ZooKeeper"
     unknown = dual_write(lag=None)
-    assert codes(go(unknown, Wanted())) == {"R05"}
+    assert codes(roll_back(unknown, Wanted())) == {"R05"}
     assert unknown.up == [3000]
 
 
@@ -197,7 +197,7 @@ def test_the_leader_writes_what_is_left_before_it_is_stopped() -> None:
 def test_what_stands_in_the_way_is_named_and_nothing_is_done(
     world: ModelCluster, code: str
 ) -> None:
-    course = go(world, Wanted())
+    course = roll_back(world, Wanted())
     assert code in codes(course)
     assert world.done == []
 
@@ -205,11 +205,11 @@ def test_what_stands_in_the_way_is_named_and_nothing_is_done(
 @pytest.mark.requirement("G03")
 def test_brokers_in_kraft_mode_go_back_first_while_the_controllers_run() -> None:
     world = dual_write(kraft=(2,), alive=(0, 1))
-    course = go(world, Wanted())
+    course = roll_back(world, Wanted())
     assert "restart each broker that is in KRaft mode (2)" in course.steps[0].what
     world.kraft, world.alive = (), BROKERS
     world.put("/brokers/ids/2", b"{}", ephemeral=True)
-    assert go(world, Wanted()).refused == []
+    assert roll_back(world, Wanted()).refused == []
     is_back(world)
 
 
@@ -218,7 +218,7 @@ def test_brokers_in_kraft_mode_go_back_first_while_the_controllers_run() -> None
 def test_a_leader_without_the_flag_is_named_before_any_broker_is_restarted(state: str) -> None:
     """It refuses brokers in ZooKeeper mode: one that is restarted under it serves nobody."""
     world = dual_write(kraft=BROKERS, alive=(), quorum=QUORUM, up=[*QUORUM], flagless=state)
-    course = go(world, Wanted())
+    course = roll_back(world, Wanted())
     (lag,) = (one for one in course.findings if one.code == "R05")
     assert lag.fact == "controller 3000 leads without zookeeper.metadata.migration.enable"
     each = [one.remedy for one in course.findings if "registered in KRaft mode" in one.fact]
@@ -229,18 +229,18 @@ def test_a_leader_without_the_flag_is_named_before_any_broker_is_restarted(state
     assert (world.done, world.up) == ([], [*QUORUM])
     assert course.flagless == "finalising", "as its status says, and not dual write"
     world.kraft, world.alive = (), BROKERS
-    assert "R05" in codes(go(world, Wanted())), "all brokers are back, and refused"
+    assert "R05" in codes(roll_back(world, Wanted())), "all brokers are back, and refused"
     assert (world.done, world.up) == ([], [*QUORUM])
     world.flagless = ""
     for broker in BROKERS:
         world.put(f"/brokers/ids/{broker}", b"{}", ephemeral=True)
-    assert go(world, Wanted()).refused == []
+    assert roll_back(world, Wanted()).refused == []
     is_back(world)
 
 
 def test_with_the_controllers_gone_brokers_in_kraft_mode_follow_later() -> None:
     world = dual_write(kraft=(2,), alive=(0, 1), up=[])
-    course = go(world, Wanted())
+    course = roll_back(world, Wanted())
     assert (course.refused, course.failed) == ([], "")
     assert {one.severity.value for one in course.findings if one.code == "R04"} == {"warning"}
     is_back(world)
@@ -248,13 +248,13 @@ def test_with_the_controllers_gone_brokers_in_kraft_mode_follow_later() -> None:
 
 def test_nobody_is_waited_for_who_cannot_be_elected() -> None:
     world = dual_write(kraft=BROKERS, alive=(), up=[])
-    course = go(world, Wanted())
+    course = roll_back(world, Wanted())
     assert "the first one that is started is elected" in course.failed
     assert phase_of(world.look()) is RollbackPhase.RELEASED
     world.alive = (1,)
     world.put("/brokers/ids/1", b"{}", ephemeral=True)
     world.elect()
-    assert go(world, Wanted()).controller == 1
+    assert roll_back(world, Wanted()).controller == 1
     is_back(world)
 
 
@@ -262,7 +262,7 @@ def test_nobody_is_waited_for_who_cannot_be_elected() -> None:
 def test_once_finalised_it_is_refused_and_what_would_be_lost_is_listed() -> None:
     lost = [Difference(f"/brokers/topics/new-{i:02}", "missing", None, b"{}") for i in range(25)]
     world = finalised(up=[], differences=lost)
-    course = go(world, Wanted(accept_loss=True))
+    course = roll_back(world, Wanted(accept_loss=True))
     assert codes(course) == {"R01"}
     assert "offline" in course.refused[0].consequence
     named = [one for one in course.findings if one.code == "R06"]
@@ -275,7 +275,7 @@ def test_once_finalised_it_is_refused_and_what_would_be_lost_is_listed() -> None
 def test_a_version_that_is_too_low_is_told_with_both_numbers() -> None:
     world = dual_write(up=[])
     world.differences = [Difference("/t/state", "version", b"{}", b"{}", 3, 7)]
-    (told,) = go(world, Wanted()).refused
+    (told,) = roll_back(world, Wanted()).refused
     assert (told.code, told.znode) == ("R06", "/t/state")
     assert "its version, 3, is below the partition epoch of the log, 7" in str(told)
 
@@ -283,7 +283,7 @@ def test_a_version_that_is_too_low_is_told_with_both_numbers() -> None:
 def test_passwords_that_cannot_be_compared_are_said_and_keep_nobody_from_going_back() -> None:
     world = dual_write(up=[])
     world.differences = [Difference("/config/brokers/1", "unjudged", b"{}", None)]
-    course = go(world, Wanted())
+    course = roll_back(world, Wanted())
     (told,) = [one for one in course.findings if one.code == "R06"]
     assert (told.severity, course.refused, course.failed) == (Severity.WARNING, [], "")
     assert "password.encoder.secret" in told.fact
@@ -296,7 +296,7 @@ def test_a_version_that_is_too_low_is_told_once_a_rollback_of_a_cluster_that_ran
         Difference("/t/state", "version", b"{}", b"{}", 3, 7),
         Difference("/t/other", "differs", b"{}", b"{}"),
     ]
-    course = go(world, Wanted())
+    course = roll_back(world, Wanted())
     assert (course.refused, course.failed) == ([], "")
     is_back(world)
     (told,) = [one for one in course.findings if one.code == "R06"]
@@ -310,7 +310,7 @@ def test_a_version_that_is_too_high_is_told_with_the_broker_to_restart_and_keeps
 ) -> None:
     path = "/brokers/topics/orders/partitions/0/state"
     world = dual_write(up=up, differences=[Difference(path, "ahead", b"{}", b"{}", 9, 7)])
-    course = go(world, Wanted())
+    course = roll_back(world, Wanted())
     assert (course.refused, course.failed) == ([], "")
     is_back(world)
     (told,) = [one for one in course.findings if one.code == "R06"]
@@ -323,18 +323,18 @@ def test_a_version_that_a_broker_wrote_as_the_controller_is_not_too_high() -> No
     """Its ISR shrank and grew again since the way back, and the leader knows the version."""
     path = "/brokers/topics/orders/partitions/0/state"
     world = dual_write(up=[], differences=[Difference(path, "ahead", b"{}", b"{}", 9, 7)])
-    assert go(world, Wanted()).failed == ""
+    assert roll_back(world, Wanted()).failed == ""
     state = msgspec.json.decode(world.data(path) or b"")
     later = msgspec.json.encode({**state, "controller_epoch": EPOCH + 1})
     world.tree.write(SetData(path, later), 7, 1)
-    course = go(world, Wanted())
+    course = roll_back(world, Wanted())
     assert course.phase is RollbackPhase.ROLLED_BACK
     assert "R06" not in {one.code for one in course.findings}
 
 
 def test_of_many_versions_that_are_too_high_their_number_is_told() -> None:
     many = [Difference(f"/t{at}/state", "ahead", b"{}", b"{}", 9, 7) for at in range(25)]
-    course = go(dual_write(up=[], differences=many), Wanted())
+    course = roll_back(dual_write(up=[], differences=many), Wanted())
     told = [one for one in course.findings if one.code == "R06"]
     assert len(told) == 21
     assert told[20].fact == "5 more versions are too high, 25 in all"
@@ -342,30 +342,30 @@ def test_of_many_versions_that_are_too_high_their_number_is_told() -> None:
 
 def test_before_a_migration_there_is_nothing_to_do() -> None:
     world = zookeeper_mode()
-    course = go(world, Wanted(clear=True))
+    course = roll_back(world, Wanted(clear=True))
     assert (course.phase, course.refused, world.done) == (RollbackPhase.NOT_BEGUN, [], [])
 
 
 @pytest.mark.requirement("B06")
 def test_cleared_for_a_second_attempt_only_once_back_and_with_nobody_running() -> None:
     world = dual_write()
-    go(world, Wanted())
+    roll_back(world, Wanted())
     world.up = [3000]
-    assert "not cleared: controller 3000 may run" in go(world, Wanted(clear=True)).failed
+    assert "not cleared: controller 3000 may run" in roll_back(world, Wanted(clear=True)).failed
     assert own.rolled_back(world.mine)
     world.up, world.quorum = [], ()
-    assert "give -c of each" in go(world, Wanted(clear=True)).failed
+    assert "give -c of each" in roll_back(world, Wanted(clear=True)).failed
     assert own.rolled_back(world.mine)
     world.quorum = (3000,)
     del world.said[:]
-    course = go(world, Wanted(clear=True))
+    course = roll_back(world, Wanted(clear=True))
     assert course.did == ["deleted /migration and /kraft_bridge"]
     said = "data-3000 holds a log: empty it, and format it, before a controller starts"
     assert world.said == [said], "beside new folders it would be elected"
     assert [one.done for one in course.steps if "--clear" in one.command] == [True]
     assert not {migration.PATH, own.PATH} & world.tree.nodes.keys()
     assert phase_of(world.look()) is RollbackPhase.NOT_BEGUN
-    assert go(world, Wanted(clear=True)).did == []
+    assert roll_back(world, Wanted(clear=True)).did == []
     (told,) = [
         one.command for one in plan(dual_write(), Wanted())[1].steps if "--clear" in one.command
     ]
@@ -389,7 +389,7 @@ def test_controller_deleted_by_hand_the_rest_is_done() -> None:
     world.tree.write(Delete(controller.PATH), 7, 1)
     assert phase_of(world.look()) is RollbackPhase.DUAL_WRITE
     world.elect()
-    course = go(world, Wanted())
+    course = roll_back(world, Wanted())
     assert (course.phase, course.failed) == (RollbackPhase.ROLLED_BACK, "")
     is_back(world)
 
@@ -397,7 +397,7 @@ def test_controller_deleted_by_hand_the_rest_is_done() -> None:
 def test_of_a_quorum_of_kafkas_the_mark_is_made_new() -> None:
     world = dual_write(up=[])
     world.tree.write(Delete(own.PATH), 7, 1)
-    assert go(world, Wanted()).failed == ""
+    assert roll_back(world, Wanted()).failed == ""
     is_back(world)
 
 
@@ -405,7 +405,7 @@ def test_unreadable_znodes_are_refused_by_name() -> None:
     for path, code in ((migration.PATH, "R02"), (own.PATH, "R09"), (controller.EPOCH_PATH, "R08")):
         world = dual_write()
         world.tree.write(SetData(path, b"{"), 7, 1)
-        assert code in codes(go(world, Wanted())), path
+        assert code in codes(roll_back(world, Wanted())), path
         assert world.done == []
     with pytest.raises(RefusedOp):
         world.tree.write(Create(own.PATH, b""), 7, 1)
@@ -419,25 +419,25 @@ def test_losses_alone_can_be_accepted() -> None:
 
 def test_without_the_right_to_write_nothing_is_stopped() -> None:
     world = dual_write(readonly=True)
-    assert "nothing was changed" in go(world, Wanted()).failed
+    assert "nothing was changed" in roll_back(world, Wanted()).failed
     assert world.up == [3000]
 
 
 def test_controllers_of_another_cluster_are_not_stopped() -> None:
     world = dual_write()
     world.put("/cluster/id", b'{"version":"1","id":"another"}')
-    assert codes(go(world, Wanted())) == {"R03"}
+    assert codes(roll_back(world, Wanted())) == {"R03"}
     assert world.done == []
 
 
 def test_without_status_the_logs_of_all_show_what_is_missing() -> None:
     silent = dual_write(silent=True)
-    course = go(silent, Wanted())
+    course = roll_back(silent, Wanted())
     assert (course.refused, course.failed) == ([], "")
     assert {one.severity.value for one in course.findings if one.code == "R05"} == {"warning"}
     is_back(silent)
     remote = dual_write(silent=True, quorum=QUORUM, up=[3000], seen_folders=False)
-    assert codes(go(remote, Wanted())) == {"R05", "R06"}
+    assert codes(roll_back(remote, Wanted())) == {"R05", "R06"}
 
 
 def test_what_no_broker_can_read_is_no_epoch() -> None:

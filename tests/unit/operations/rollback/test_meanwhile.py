@@ -11,7 +11,7 @@ from emulator.metadata.migration_state import MigrationState
 from emulator.migration.tree_diff import Difference
 from emulator.operations.preflight.engine import Severity
 from emulator.operations.rollback import release
-from emulator.operations.rollback.course import Course, Wanted, go
+from emulator.operations.rollback.course import Course, Wanted, roll_back
 from emulator.operations.rollback.phases import RollbackPhase
 from emulator.znodes import cluster, controller, migration
 from emulator.zookeeper.ops import Delete, Multi, SetData
@@ -54,7 +54,7 @@ def test_it_is_released_only_if_the_logs_of_a_majority_are_read(
 ) -> None:
     up = [one for one in up if one in quorum]
     world = dual_write(quorum=quorum, elsewhere=elsewhere, voters=voters, up=[*up])
-    course = go(world, Wanted())
+    course = roll_back(world, Wanted())
     if enough:
         assert (course.refused, course.failed) == ([], "")
         is_back(world)
@@ -67,7 +67,7 @@ def test_it_is_released_only_if_the_logs_of_a_majority_are_read(
     if len(quorum) < voters:
         assert f"{voters - len(quorum)} more are voters, and not given" in told.fact
         assert f"{voters - len(quorum)} more none is given), whose file names" in told.remedy
-    course = go(world, Wanted(accept_loss=True))
+    course = roll_back(world, Wanted(accept_loss=True))
     assert (course.refused, course.failed) == ([], "")
     assert any("logs which cannot be read here" in one for one in course.did)
     is_back(world)
@@ -75,7 +75,7 @@ def test_it_is_released_only_if_the_logs_of_a_majority_are_read(
 
 def test_logs_that_cannot_be_read_at_the_end_keep_controller_where_it_is() -> None:
     world = dual_write(problem="data-3000: damaged")
-    course = go(world, Wanted())
+    course = roll_back(world, Wanted())
     assert "0 of 1 logs could be read, 1 are needed: data-3000: damaged" in course.failed
     assert held(world)
 
@@ -89,7 +89,7 @@ def test_what_is_missing_is_said_also_if_controller_is_deleted_by_somebody_else(
     world = dual_write(quorum=QUORUM, up=[*QUORUM], unwritten=((121, "Topic"),))
     setattr(world, hook, _frees)
     before = world.mine
-    course = go(world, Wanted())
+    course = roll_back(world, Wanted())
     assert "1 record (1 Topic) are not in ZooKeeper" in course.failed
     assert not any("marked" in one for one in course.did)
     assert world.mine == before
@@ -106,14 +106,14 @@ def _deleted_by_hand(**more: Any) -> ModelCluster:
 def test_what_was_lost_when_controller_was_deleted_by_hand_is_said_and_can_be_given_up() -> None:
     late = ((121, "Topic"), (122, "Partition"))
     world = _deleted_by_hand(quorum=QUORUM, up=[], unwritten=late)
-    course = go(world, Wanted())
+    course = roll_back(world, Wanted())
     assert (course.phase, codes(course), world.done) == (RollbackPhase.ROLLED_BACK, {"R06"}, [])
     assert "lacked 2 records (1 Partition, 1 Topic) of the log" in course.refused[0].fact
-    course = go(world, Wanted(accept_loss=True))
+    course = roll_back(world, Wanted(accept_loss=True))
     lost = "gave up 2 records (1 Partition, 1 Topic), because of --accept-loss"
     assert (course.failed, course.did) == ("", [lost, "marked /kraft_bridge"])
     is_back(world)
-    again = go(world, Wanted())
+    again = roll_back(world, Wanted())
     assert (again.findings, again.did, again.failed) == ([], [], ""), (
         "of a marked one no log is read"
     )
@@ -122,8 +122,8 @@ def test_what_was_lost_when_controller_was_deleted_by_hand_is_said_and_can_be_gi
 def test_of_two_rollbacks_at_once_one_gives_up_what_was_lost() -> None:
     world = _deleted_by_hand(quorum=QUORUM, up=[], unwritten=((121, "Topic"),))
     first: list[Course] = []
-    world.after_look = lambda world: first.append(go(world, Wanted(accept_loss=True)))
-    second = go(world, Wanted(accept_loss=True))
+    world.after_look = lambda world: first.append(roll_back(world, Wanted(accept_loss=True)))
+    second = roll_back(world, Wanted(accept_loss=True))
     assert first[0].did == [
         "gave up 1 record (1 Topic), because of --accept-loss",
         "marked /kraft_bridge",
@@ -134,11 +134,11 @@ def test_of_two_rollbacks_at_once_one_gives_up_what_was_lost() -> None:
 
 def test_what_runs_yet_after_controller_was_deleted_by_hand_is_to_be_stopped_first() -> None:
     world = _deleted_by_hand(quorum=QUORUM, up=[3001], unwritten=((121, "Topic"),))
-    course = go(world, Wanted())
+    course = roll_back(world, Wanted())
     assert (codes(course), world.done) == ({"R06"}, [])
     assert "controller 3001 still runs" in course.refused[0].fact
     world.up = []
-    assert "lacked 1 record (1 Topic)" in go(world, Wanted()).refused[0].fact
+    assert "lacked 1 record (1 Topic)" in roll_back(world, Wanted()).refused[0].fact
 
 
 def test_logs_elsewhere_when_controller_was_deleted_by_hand_are_named() -> None:
@@ -146,7 +146,7 @@ def test_logs_elsewhere_when_controller_was_deleted_by_hand_are_named() -> None:
         _deleted_by_hand(quorum=QUORUM, up=[], elsewhere=QUORUM[1:]),
         _deleted_by_hand(up=[], problem="data-3000: damaged"),
     ):
-        course = go(world, Wanted())
+        course = roll_back(world, Wanted())
         (told,) = [one for one in course.findings if one.code == "R06"]
         assert (told.severity, course.refused) == (Severity.WARNING, [])
         where = "controller 3001 is not here" if world.elsewhere else "data-3000: damaged"
@@ -184,10 +184,10 @@ def _stays(world: ModelCluster, course: Course, why: str) -> None:
 def test_what_is_not_as_it_was_judged_stops_it_before_a_controller_is(
     world: ModelCluster, why: str
 ) -> None:
-    course = go(world, Wanted(accept_loss=True))
+    course = roll_back(world, Wanted(accept_loss=True))
     _stays(world, course, why)
     assert (world.up, world.done) == ([3000], [])
-    again = go(world, Wanted())
+    again = roll_back(world, Wanted())
     assert (again.phase, again.failed) == (RollbackPhase.DUAL_WRITE, "")
 
 
@@ -206,7 +206,7 @@ def test_what_is_not_as_it_was_judged_is_not_released(
 ) -> None:
     assert callable(world)
     made = world()
-    _stays(made, go(made, Wanted(accept_loss=accept_loss)), why)
+    _stays(made, roll_back(made, Wanted(accept_loss=accept_loss)), why)
 
 
 @pytest.mark.parametrize("made", [copying, dual_write])
@@ -219,13 +219,13 @@ def test_not_everything_is_looked_at_again_while_the_cluster_has_no_controller(m
         return look()
 
     world.look = noted
-    assert go(world, Wanted()).failed == ""
+    assert roll_back(world, Wanted()).failed == ""
     assert looked == [False, False], "before anything is stopped, and when a broker is elected"
 
 
 def test_one_that_claims_after_a_rollback_is_not_deposed() -> None:
     world = dual_write()
-    go(world, Wanted())
+    roll_back(world, Wanted())
     world.tree.nodes.pop(controller.PATH)
     world.tree.nodes["/"].children.discard("controller")
 
@@ -233,7 +233,7 @@ def test_one_that_claims_after_a_rollback_is_not_deposed() -> None:
         world.put(controller.PATH, controller.encode(4000, 1, 1))
 
     world.after_look = claims
-    course = go(world, Wanted())
+    course = roll_back(world, Wanted())
     assert (course.phase, held(world)) == (RollbackPhase.RELEASED, True)
     assert "has claimed /controller meanwhile" in course.failed
 
@@ -247,7 +247,7 @@ def test_a_supervisor_that_starts_a_controller_again_is_noticed_before_the_relea
 
     for made in (copying, dual_write):
         world = made(quorum=QUORUM, after_stop=restarts)
-        course = go(world, Wanted(accept_loss=accept_loss))
+        course = roll_back(world, Wanted(accept_loss=accept_loss))
         assert "controller 3001 was started again" in course.failed
         assert held(world)
 
@@ -255,8 +255,8 @@ def test_a_supervisor_that_starts_a_controller_again_is_noticed_before_the_relea
 def test_a_lag_that_never_ends_is_waited_for_only_once_if_the_loss_is_accepted() -> None:
     changes = ((125, "Topic"), (126, "Partition"))
     world = dual_write(stuck=True, lag=2, poisoned=("/config/topics/a",), unwritten=changes)
-    assert codes(go(world, Wanted())) == {"R05"}
-    course = go(world, Wanted(accept_loss=True))
+    assert codes(roll_back(world, Wanted())) == {"R05"}
+    course = roll_back(world, Wanted(accept_loss=True))
     assert course.failed == ""
     assert "gave up 2 records (1 Partition, 1 Topic), because of --accept-loss" in course.did
     is_back(world)
@@ -271,7 +271,7 @@ def test_what_another_rollback_did_first_is_not_said_to_be_done() -> None:
         return mine(multi)
 
     world.commit = late  # type: ignore[method-assign]
-    course = go(world, Wanted(accept_loss=True))
+    course = roll_back(world, Wanted(accept_loss=True))
     assert (course.failed, course.did) == ("", ["stopped controller 3000"])
     assert (course.controller, course.without_controller_ms) == (0, None)
     assert world.said[-1].startswith("somebody else marked /kraft_bridge")
@@ -286,7 +286,7 @@ def test_a_release_whose_answer_was_lost_is_said_with_that_doubt() -> None:
         assert mine(multi)
 
     world.commit = lost  # type: ignore[method-assign,assignment]
-    course = go(world, Wanted())
+    course = roll_back(world, Wanted())
     assert course.did[-1].startswith("deleted /controller, marked /kraft_bridge (or somebody else")
     is_back(world)
 
@@ -308,7 +308,7 @@ def test_the_broker_that_is_elected_deletes_no_topic_of_the_log(
 ) -> None:
     world = late(dual_write(up=[*up]))
     world.differences = [Difference(path, "extra", None, None) for path in LATE]
-    course = go(world, wanted)
+    course = roll_back(world, wanted)
     assert (course.refused, course.failed) == ([], "")
     assert "dropped the late deletions of the topics orders, was-there-once" in course.did
     is_back(world)
@@ -324,7 +324,7 @@ def test_before_the_first_comparison_has_ended_pending_deletions_stay(
 ) -> None:
     """Callers of ZooKeeper's controller were promised them."""
     world = late(made())
-    course = go(world, Wanted())
+    course = roll_back(world, Wanted())
     assert (course.refused, course.failed) == ([], "")
     is_back(world)
     assert {*LATE} <= world.tree.nodes.keys()
@@ -341,10 +341,10 @@ def test_after_controller_was_deleted_by_hand_they_go_unless_a_broker_has_claime
         _frees(world)
         world.elect()
     _frees(world)
-    course = go(world, Wanted())
+    course = roll_back(world, Wanted())
     if claims:
         assert codes(course) == {"R06"}, "they are in no log"
-        course = go(world, Wanted(accept_loss=True))
+        course = roll_back(world, Wanted(accept_loss=True))
     assert (course.refused, course.failed) == ([], "")
     is_back(world)
     assert bool({*LATE} & world.tree.nodes.keys()) is bool(claims)
@@ -353,7 +353,7 @@ def test_after_controller_was_deleted_by_hand_they_go_unless_a_broker_has_claime
 def test_deletions_of_a_broker_that_is_the_controller_again_stay() -> None:
     world = dual_write()
     world.after_stop = lambda world: (_frees(world), world.elect(), late(world))[0]
-    course = go(world, Wanted())
+    course = roll_back(world, Wanted())
     assert (course.refused, course.failed) == ([], "")
     is_back(world)
     assert {*LATE} <= world.tree.nodes.keys()
@@ -374,7 +374,7 @@ def test_deletions_that_somebody_else_takes_away_meanwhile_are_read_again(taken:
         return found
 
     world.deletions = deletions  # type: ignore[method-assign]
-    course = go(world, Wanted())
+    course = roll_back(world, Wanted())
     assert (course.refused, course.failed) == ([], "")
     is_back(world)
     assert not {*LATE} & world.tree.nodes.keys()
@@ -385,7 +385,7 @@ def test_as_many_deletions_as_there_are_go_in_several_multis() -> None:
     world = dual_write()
     for number in range(2 * release.DELETIONS + 1):
         world.put(f"{cluster.DELETE_TOPICS}/{number}")
-    course = go(world, Wanted())
+    course = roll_back(world, Wanted())
     assert course.failed == ""
     assert not world.tree.nodes[cluster.DELETE_TOPICS].children
     assert [one.count("Delete ") for one in world.done[1:]] == [1_000, 1_000, 1, 1]
@@ -398,6 +398,6 @@ def test_deletions_that_may_not_be_dropped_keep_everything_as_it_is() -> None:
     world.forbidden = lambda multi: (  # type: ignore[method-assign]
         forbidden if any(one.path in LATE for one in multi.ops) else ""
     )
-    course = go(world, Wanted())
+    course = roll_back(world, Wanted())
     assert course.failed.startswith(f"{cluster.DELETE_TOPICS}: {forbidden}: nothing was changed")
     assert (world.done, world.up) == ([], [3000])
