@@ -93,6 +93,37 @@ def test_a_broker_that_led_nothing_has_no_time_of_its_death(monkeypatch, before)
     assert on.row.death_step_ms == 3.0
 
 
+@pytest.mark.parametrize(
+    ("looks", "seen"),
+    [
+        ([(0.0, 0, 0)], 1),
+        ([(9.0, 0, 0), (9.1, 0, 0)], 2),
+        ([(0.0, 2, 0), (0.0, 1, 0), (9.0, 0, 0), (9.0, 0, 1), (9.1, 0, 0)], 5),
+    ],
+    ids=["at rest", "a snapshot", "brokers take long"],
+)
+def test_changes_begin_when_brokers_have_answered_and_controllers_rest(monkeypatch, looks, seen):
+    """A quarter of what changes seemed to take at a million partitions were such answers."""
+    left, taken = iter(looks), []
+
+    def metrics():
+        _, waiting, cut = taken[-1]
+        return {
+            'kraft_bridge_broker_requests_waiting{broker="0"}': 0.0,
+            'kraft_bridge_broker_requests_waiting{broker="1"}': waiting,
+            "kraft_bridge_brokers_not_answering": cut,
+            "kraft_bridge_longest_step_ms": 7.0,
+        }
+
+    monkeypatch.setattr(scale, "_drained", lambda _: None)
+    monkeypatch.setattr(scale, "_controllers", lambda _: SimpleNamespace(metrics=metrics))
+    monkeypatch.setattr(scale, "_cpu_s", lambda _: taken[-1][0] if taken else 0.0)
+    monkeypatch.setattr(scale.time, "sleep", lambda _: taken.append(next(left)))
+    scale._settled(None)
+    assert len(taken) == seen
+    assert next(left, None) is None
+
+
 def test_the_room_grows_with_partitions_and_with_the_brokers_that_know_them():
     small, large = (scale.needed(dataclasses.replace(CASE, topics_present=n)) for n in (100, 200))
     assert all(more > less for more, less in zip(large, small, strict=True))
