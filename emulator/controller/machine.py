@@ -88,14 +88,14 @@ class SessionTimer:
 
     def fence_if_lapsed(self, broker_id: int, now_ms: int) -> None:
         """Fence a broker whose session has expired before the timer reaches it."""
-        broker = self._journal.tip.brokers.get(broker_id)
+        broker = self._history.tip.brokers.get(broker_id)
         if broker is None or broker.fenced:
             return
-        if not self._heartbeats.has_valid_session(self._journal.tip, broker_id, now_ms):
+        if not self._heartbeats.has_valid_session(self._history.tip, broker_id, now_ms):
             self._fence(broker_id, now_ms)
 
     def _fence(self, broker_id: int, now_ms: int) -> None:
-        tip = self._journal.tip
+        tip = self._history.tip
         broker = tip.brokers[broker_id]
         if broker.fenced:
             moves = broker_changes.abdicate(tip, self._config, broker)
@@ -284,8 +284,8 @@ class Controller:
         began = activation(
             self._journal.before_transaction,
             self.config,
-            empty=self._journal.empty,
-            in_transaction=self._journal.in_transaction,
+            empty=self.history.empty,
+            in_transaction=self.history.in_transaction,
             epoch=self._journal.leader_epoch,
         )
         whole(self.index())
@@ -494,7 +494,8 @@ class Controller:
         del now_ms
         journal = self._journal
         deltas = journal.advance()
-        for reply in self._purgatory.reached(journal.committed_offset, journal.stable_offset):
+        shown = self.history.stable.offset
+        for reply in self._purgatory.reached(journal.committed_offset, shown):
             self.answers.give(reply)
         return deltas
 
@@ -560,7 +561,7 @@ class Controller:
         if (due_ms := self._sweep_ms) is None or due_ms > now_ms:
             return
         at = self._journal
-        records = self._periodic.next(at.tip, at.index, now_ms, self.gate.room)
+        records = self._periodic.next(self.history.tip, at.index, now_ms, self.gate.room)
         if records:
             self._writes.admit(records, now_ms, atomic=True)
 

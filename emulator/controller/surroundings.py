@@ -123,7 +123,7 @@ class Surroundings:
 
     def of(self, call: Call, now_ms: int, leader_id: int) -> Context:
         """The context for the handler of a call now."""
-        tip = self._journal.tip
+        tip = self._journal.history.tip
         return Context(
             config=self._config,
             call=call,
@@ -145,7 +145,7 @@ class Surroundings:
         """A caller may not make this call; of a broker that would register, it is remembered."""
         request, code = call.message, ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         if isinstance(request, m.BrokerRegistrationRequest) and error.code is code:
-            told = attempt(self._journal.tip, call, self._config, code, now_ms)
+            told = attempt(self._journal.history.tip, call, self._config, code, now_ms)
             text = f"{call.principal} may not register brokers: it lacks ClusterAction"
             told_of = Registering(request.broker_id, ApiError(code, text), told)
             self.registrations.tried(told_of)

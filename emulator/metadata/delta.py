@@ -92,7 +92,7 @@ class Touched(msgspec.Struct):
         """Whether anything is touched."""
         if self.topics or self.configs or self.brokers:
             return True
-        return any(getattr(self, name) for name in (*_SELDOM, "producer_ids", "migration_state"))
+        return bool(self.controllers or self.features or self.migration_state) or self.beside_topics
 
 
 _SELDOM_IN_ZOOKEEPER: Final = ("client_quotas", "scram_credentials", "acls", "delegation_tokens")

@@ -148,11 +148,8 @@ class MigrationSide:
         """Whether the migration was finalised while this process ran."""
         self._left = False
         """Whether it has taken leave: what ZooKeeper answers after that changes nothing."""
-
-    @property
-    def _done(self) -> bool:
-        """Whether ZooKeeper is not used any more, by this process."""
-        return self._over or self._left
+        self._done = False
+        """Whether ZooKeeper is not used any more, by this process: it is over, or has left."""
 
     @property
     def deadline_ms(self) -> int | None:
@@ -248,7 +245,7 @@ class MigrationSide:
 
     def _end(self, now_ms: int) -> list[Effect]:
         """The log is final: ZooKeeper is not used any more, by this process at once (F09)."""
-        self._over = True
+        self._over = self._done = True
         effects = self.driver.resigned(now_ms) + self.zk.close(now_ms)
         return [*effects, Log("info", "the migration is finalised", {"why": FINALISED})]
 
@@ -327,7 +324,7 @@ class MigrationSide:
         What is in flight is answered before, and nothing follows from it: a claim that succeeds now
         would begin a takeover without a session, and the stop would wait for it.
         """
-        self._left = True
+        self._left = self._done = True
         effects = self.zk.close(now_ms)
         return effects, self.zk.state is ZkState.CLOSING
 

@@ -330,7 +330,6 @@ class Node:
         self._unfinished = False
         self._left: set[int] = set()
         """Connections that are closed, and whose calls may still wait."""
-        """Connections whose next requests are not taken, as one of them takes long."""
         self._tracing = bool(config.trace_dir)
         self._seen_end = self.raft.log_end_offset
         self._seen_high_watermark = -1
@@ -402,8 +401,8 @@ class Node:
         if self.role.behind:
             self.role.go_on()
         effects += self._tick(now_ms)
-        if forwarded := self.controller.answers.take_forwarded():  # a long Envelope held them
-            self._to_raft(forwarded, now_ms)
+        if self.controller.answers.forwarded:  # a long Envelope held them
+            self._to_raft(now_ms)
         self._pause()
         effects += self._run_path(now_ms)
         took_ns = self._stamp() - self._begin_ns
@@ -475,7 +474,10 @@ class Node:
 
     def _pause(self) -> None:
         """Whoever has a long request under way cannot get others in before it: they come later."""
-        for conn, busy in self.controller.answers.busy_conns.take_changed().items():
+        busy_conns = self.controller.answers.busy_conns
+        if not busy_conns.moves:
+            return
+        for conn, busy in busy_conns.take_changed().items():
             if busy:
                 self.connections.pause(conn)
             else:
@@ -493,11 +495,11 @@ class Node:
             token_authenticated=request.principal.token_authenticated,
         )
         self.controller.request(call, now_ms)
-        if forwarded := self.controller.answers.take_forwarded():
-            self._to_raft(forwarded, now_ms)
+        if self.controller.answers.forwarded:
+            self._to_raft(now_ms)
 
-    def _to_raft(self, calls: Sequence[Call], now_ms: int) -> None:
-        for one in calls:
+    def _to_raft(self, now_ms: int) -> None:
+        for one in self.controller.answers.take_forwarded():
             refusal = self.peers.refusal(one.header.client_id, one.message, now_ms)
             if refusal is not None:
                 self.controller.answers.answer(Reply(one.ticket, refusal))
@@ -544,7 +546,7 @@ class Node:
             settled = not moved or (same and self._settled)
             if settled:
                 break
-        self._unfinished = not settled or self.controller.answers.ready
+        self._unfinished = not settled or bool(self.controller.answers.ready)
         if self.config.tokens.secret is not None:
             tokens = self.controller.surroundings.tokens
             self._unfinished |= tokens.go_on(self.history.tip.delegation_tokens)
@@ -602,14 +604,17 @@ class Node:
     def _answers(self, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
         controller = self.controller
-        for blocked in controller.gate.take_blocked():
-            self.blocking_ms.observe(blocked.end_ms - blocked.begin_ms)
-            if self._tracing:
-                effects.append(Row(block_row(blocked, self._causes, self._stamp())))
-        for reply in self.raft.take_replies():
-            controller.answers.answer(reply)
-        for answered in controller.answers.take():
-            effects += self._answer(answered, now_ms)
+        if controller.gate.blocked:
+            for blocked in controller.gate.take_blocked():
+                self.blocking_ms.observe(blocked.end_ms - blocked.begin_ms)
+                if self._tracing:
+                    effects.append(Row(block_row(blocked, self._causes, self._stamp())))
+        if self.raft.replies:
+            for reply in self.raft.take_replies():
+                controller.answers.answer(reply)
+        if controller.answers.ready:
+            for answered in controller.answers.take():
+                effects += self._answer(answered, now_ms)
         if controller.answers.failures.new:
             effects += map(failure_line, controller.answers.failures.take())
         if controller.surroundings.registrations.lines:

@@ -344,12 +344,14 @@ class Answering:
         self._member = member
         self._fetches = Fetches(member.replica, self._voter_fetched)
         self.waiting = self._fetches.waiting
-        self._ready: list[Reply] = []
+        self.ready: list[Reply] = []
+        """Answers to :meth:`take`."""
 
     def take(self) -> list[Reply]:
         """Answers that became ready since the last call."""
-        ready, self._ready = self._ready, []
-        return ready
+        taken = [*self.ready]
+        self.ready.clear()
+        return taken
 
     def handle(self, request: object, version: int, now_ms: int, ticket: Ticket) -> bool:
         """Answer one request, now or later; True if it may have changed something here.
@@ -361,7 +363,7 @@ class Answering:
         match request:
             case m.FetchRequest():
                 reply = self._fetches.handle(ticket, request, version, now_ms)
-                self._ready += [] if reply is None else [reply]
+                self.ready += [] if reply is None else [reply]
                 return self.moved
             case m.FetchSnapshotRequest():
                 response = piece = fetch_snapshot(member.replica, request, version)
@@ -377,26 +379,26 @@ class Answering:
                 response = end_quorum_epoch(member, request, version, now_ms)
             case _:
                 raise AssertionError(f"no request to a voter: {request!r}")
-        self._ready.append(Reply(ticket, response))
+        self.ready.append(Reply(ticket, response))
         return not isinstance(request, _ONLY_ASK)
 
     def wake(self, now_ms: int) -> None:
         """Wake all Fetches that wait: the leader, or what observers may read, has changed."""
         self.moved = False
-        self._ready += self._fetches.wake(now_ms)
+        self.ready += self._fetches.wake(now_ms)
 
     def appended(self, now_ms: int) -> None:
         """Wake the voters for whom there is something new in the log, durable or not."""
-        self._ready += self._fetches.appended(now_ms)
+        self.ready += self._fetches.appended(now_ms)
 
     def news(self, now_ms: int) -> None:
         """Wake those for whom there is something new; to be called if ``moved``."""
         self.moved = False
-        self._ready += self._fetches.news(now_ms)
+        self.ready += self._fetches.news(now_ms)
 
     def tick(self, now_ms: int) -> None:
         """Answer fetches whose time is up."""
-        self._ready += self._fetches.tick(now_ms)
+        self.ready += self._fetches.tick(now_ms)
 
     def _voter_fetched(self, voter_id: int, offset: int, follows: bool, now_ms: int) -> bool:
         moved = self._member.voter_fetched(voter_id, offset, now_ms, follows=follows)

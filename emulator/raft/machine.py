@@ -283,6 +283,8 @@ class Raft:
         self._snapshotting = Snapshotting(self.replica)
         self.effects: list[Effect] = []
         """What :meth:`take_effects` will return."""
+        self.replies = self._answering.ready
+        """To be looked at only: the answers to :meth:`take_replies`."""
         self.take_replies = self._answering.take
         """Returns the answers that became ready since the last call, in order."""
         self._opening: list[Effect] = [*leftovers(files), *repairs]

@@ -775,7 +775,7 @@ def offsets_shared(patch: pytest.MonkeyPatch) -> None:
         Journal,
         "_note",
         lambda self, asked, _first, _last: note(
-            self, asked, self._history._appended[-1].first_offset, self.tip.offset
+            self, asked, self.history._appended[-1].first_offset, self.history.tip.offset
         ),
     )
 
@@ -910,7 +910,7 @@ def keys_before(patch: pytest.MonkeyPatch) -> None:
     """They are those of before."""
 
     def first(self: Writes, handler: Any, asked: Any) -> Any:
-        touched = handler.touches and handler.touches(self._journal.tip, asked.message)
+        touched = handler.touches and handler.touches(self._journal.history.tip, asked.message)
         if self.next_batch.calls and self.next_batch.conflicts(touched):
             self.flush()
         return touched

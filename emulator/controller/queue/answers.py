@@ -51,19 +51,20 @@ class BusyConns:
 
     def __init__(self) -> None:
         self._calls: dict[int, int] = {}
-        self._moves: list[tuple[Ticket, int]] = []
+        self.moves: list[tuple[Ticket, int]] = []
+        """What has come and gone since :meth:`take_changed`."""
 
     def begins(self, call: Call) -> None:
         """A call is under way, or waits."""
-        self._moves.append((call.ticket, 1))
+        self.moves.append((call.ticket, 1))
 
     def ends(self, call: Call) -> None:
         """It is not, any more."""
-        self._moves.append((call.ticket, -1))
+        self.moves.append((call.ticket, -1))
 
     def take_changed(self) -> dict[int, bool]:
         """Connections that may have changed since the last call, and whether they are busy now."""
-        moves, self._moves = self._moves, []
+        moves, self.moves = self.moves, []
         for ticket, more in moves:
             self._calls[ticket.conn] = self._calls.get(ticket.conn, 0) + more
         changed = {ticket.conn: bool(self._calls[ticket.conn]) for ticket, _ in moves}
@@ -154,8 +155,10 @@ class Answers:
         self._api_versions_max = self._versions_max[API_VERSIONS]
         self._alike: dict[tuple[int, int], tuple[object, bytes]] = {}
         """The last message of an API that many get alike, and its bytes, by API key and version."""
-        self._ready: list[EncodedReply] = []
-        self._forwarded: list[Call] = []
+        self.ready: list[EncodedReply] = []
+        """Responses to :meth:`take`."""
+        self.forwarded: list[Call] = []
+        """Calls to :meth:`take_forwarded`."""
         self._at_raft: dict[Ticket, Call] = {}
         self.busy_conns = BusyConns()
         self.long = LongAnswers(self.busy_conns)
@@ -167,17 +170,12 @@ class Answers:
         """Whether :meth:`go_on` has something to do."""
         return bool(self.long or self._refused)
 
-    @property
-    def ready(self) -> bool:
-        """Whether there are responses to :meth:`take`."""
-        return bool(self._ready)
-
     def take(self) -> list[EncodedReply]:
         """Responses that became ready, in that order; in one step only as many as it may send."""
-        taken, self._ready = self._ready, []
+        taken, self.ready = self.ready, []
         if taken:
             most = self.budget.answers
-            self._ready = taken[most:]
+            self.ready = taken[most:]
             del taken[most:]
             self.budget.answers -= len(taken)
         return taken
@@ -210,7 +208,7 @@ class Answers:
 
     def give(self, answered: EncodedReply) -> None:
         """Mark a response as ready to send."""
-        self._ready.append(answered)
+        self.ready.append(answered)
 
     def refuse(self, call: Call, code: ErrorCode, text: str | None) -> None:
         """Answer a call with one error for everything it asked."""
@@ -320,11 +318,11 @@ class Answers:
     def forward(self, call: Call) -> None:
         """Hand a call over to the Raft machine."""
         self._at_raft[call.ticket] = call
-        self._forwarded.append(call)
+        self.forwarded.append(call)
 
     def take_forwarded(self) -> list[Call]:
         """Calls handed over since the last call of this; pass each response to :meth:`answer`."""
-        taken, self._forwarded = self._forwarded, []
+        taken, self.forwarded = self.forwarded, []
         return taken
 
     def answer(self, reply: Reply) -> None:

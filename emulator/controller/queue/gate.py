@@ -64,7 +64,8 @@ class BoundGate:
         self.others = NO_OTHERS
         self._passes: Counter[int] = Counter()
         """Calls that passed the second bound since it was reached, by broker."""
-        self._blocked: list[Blocked] = []
+        self.blocked: list[Blocked] = []
+        """Operations that ended their wait, until they are taken."""
         self._total_ms = 0
         self._begun_ms = 0
         """Sum of when those that still wait began to."""
@@ -202,7 +203,7 @@ class BoundGate:
 
     def take_blocked(self) -> list[Blocked]:
         """Operations that ended their wait since the last call."""
-        taken, self._blocked = self._blocked, []
+        taken, self.blocked = self.blocked, []
         return taken
 
     def union_ms(self, now_ms: int) -> int:
@@ -229,7 +230,7 @@ class BoundGate:
 
     def _note(self, waiter: _Waiter, now_ms: int, *, admitted: bool) -> None:
         call = waiter.call
-        self._blocked.append(
+        self.blocked.append(
             Blocked(
                 call.ticket,
                 call.header.api_key,

@@ -19,7 +19,6 @@ from emulator.metadata.brokers import FENCE
 from emulator.metadata.delta import Delta
 from emulator.metadata.features import Features
 from emulator.metadata.history import History
-from emulator.metadata.idle import ChangeCount
 from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.metadata_version import Feature
 from emulator.seam import Slices, Ticket, whole
@@ -110,7 +109,7 @@ class Journal:
         self.appended_bytes = 0
         """Bytes of the records appended, without NoOps; never falls."""
         self._log = log
-        self._history = history
+        self.history = history
         self._heartbeats = heartbeats
         self._appended: list[Appended] = []
         self._features: Features | None = None
@@ -118,37 +117,22 @@ class Journal:
         self._loaded = False
 
     @property
-    def tip(self) -> Image:
-        """The image of everything appended, committed or not."""
-        return self._history.tip
-
-    @property
     def stable(self) -> Image:
         """The image of everything that may be shown."""
-        return self._history.stable
+        return self.history.stable
 
     @property
     def before_transaction(self) -> Image:
         """The image after an abort; the tip if no metadata transaction is open."""
-        return self._history.begin or self._history.tip
-
-    @property
-    def empty(self) -> bool:
-        """Whether the log holds no metadata at all."""
-        return self._history.empty
-
-    @property
-    def in_transaction(self) -> bool:
-        """Whether a metadata transaction is open at the tip."""
-        return self._history.in_transaction
+        return self.history.begin or self.history.tip
 
     def no_op_ms(self, idle_ms: int) -> int | None:
         """When a log that got nothing for ``idle_ms`` needs a NoOp; None if none is needed."""
-        features = self.tip.features
+        features = self.history.tip.features
         if features is not self._features:
             # Asked for after each step; features hardly ever change.
             self._features = features
-            self._knows_no_op = self.tip.metadata_version.supports(Feature.NO_OP_RECORD)
+            self._knows_no_op = self.history.tip.metadata_version.supports(Feature.NO_OP_RECORD)
         return self.last_append_ms + idle_ms if idle_ms and self._knows_no_op else None
 
     @property
@@ -177,16 +161,7 @@ class Journal:
     @property
     def replayed(self) -> bool:
         """Whether all is replayed that the log knows to be committed."""
-        return self._history.committed.offset + 1 >= self._log.high_watermark
-
-    @property
-    def stable_offset(self) -> int:
-        """Offset of the last record that may be shown."""
-        return self._history.stable_offset
-
-    def changes_after(self, offset: int) -> ChangeCount:
-        """Number of records appended above an offset, without those known to change nothing."""
-        return self._history.changes_after(offset)
+        return self.history.committed.offset + 1 >= self._log.high_watermark
 
     def take_appended(self) -> list[Appended]:
         """Records appended since the last call."""
@@ -230,7 +205,7 @@ class Journal:
         Raises:
             Exception: as :meth:`append`.
         """
-        values = yield from encoded(records, self.tip.metadata_version)
+        values = yield from encoded(records, self.history.tip.metadata_version)
         if atomic and too_large(values):
             raise BatchTooLargeError(f"{len(values)} records do not fit one batch")
         first_offset = self._log.log_end_offset
@@ -246,8 +221,8 @@ class Journal:
                     raise DivergedError(text) from error
                 raise
         self.last_append_ms = clock()
-        self._note(call, first_offset, self.tip.offset)
-        return self.tip.offset
+        self._note(call, first_offset, self.history.tip.offset)
+        return self.history.tip.offset
 
     def append_together(self, parts: Sequence[CallRecords], now_ms: int) -> list[int]:
         """Append what several calls ask for as one batch, at once; it has to fit one.
@@ -288,8 +263,8 @@ class Journal:
         self, records: Sequence[Record], values: Sequence[bytes], clock: Callable[[], int]
     ) -> Slices[None]:
         """Replay, append, update the index. If replay or append fails, nothing has changed."""
-        before, base_offset = self.tip, self._log.log_end_offset
-        replayed = yield from self._history.replayed(records, base_offset, self._log.leader_epoch)
+        before, base_offset = self.history.tip, self._log.log_end_offset
+        replayed = yield from self.history.replayed(records, base_offset, self._log.leader_epoch)
         after = replayed.segments[-1].image
         change = yield from index_change(before, after, records)
         prepared = yield from self._log.prepared(values)
@@ -297,7 +272,7 @@ class Journal:
         try:
             got = self._log.append(prepared, now_ms)
             assert got == base_offset, f"log appended at {got}, expected {base_offset}"
-            self._history.accept(replayed)
+            self.history.accept(replayed)
             if not replayed.idle:
                 self.appended_bytes += sum(map(len, values))
             self._follow(change, records, now_ms)
@@ -309,7 +284,7 @@ class Journal:
 
     def advance(self) -> list[Delta]:
         """Take over the high watermark; returns what became stable."""
-        deltas = self._history.advance(self._log.high_watermark)
+        deltas = self.history.advance(self._log.high_watermark)
         self._loaded = self.loaded
         if not self.indexed and self._indexed:
             # A follower's: nobody looks at it, and it would keep the topics that were.
@@ -321,24 +296,24 @@ class Journal:
 
     def begin_anew(self, image: Image) -> None:
         """A snapshot replaced the log: everything through its offset is committed."""
-        self._history.begin_anew(image)
+        self.history.begin_anew(image)
         self.features_epoch = image.offset
 
     @property
     def indexed(self) -> bool:
         """Whether the index is of the tip: records may have been replayed without it."""
-        return self._indexed is self.tip.topics
+        return self._indexed is self.history.tip.topics
 
     def reindex(self) -> Slices[None]:
         """Build the index anew if it is of other topics, in slices; the tip stays meanwhile."""
         if not self.indexed:
-            topics = self.tip.topics
-            self.index = yield from TipIndex.of(self.tip)
+            topics = self.history.tip.topics
+            self.index = yield from TipIndex.of(self.history.tip)
             self._indexed = topics
 
     def rewind(self) -> None:
         """Drop the records that are not committed; the index may be of them."""
-        self._history.rewind()
+        self.history.rewind()
 
     def _follow(self, change: IndexChange, records: Sequence[Record], now_ms: int) -> None:
         kinds = set(map(type, records))

@@ -306,7 +306,7 @@ class Writes:
     def begin_term(self) -> None:
         """Begin anew, as a new leader does when its first records are appended; nothing waits."""
         self.gate.begin_term()
-        self._term_begins = self._journal.tip.offset
+        self._term_begins = self._journal.history.tip.offset
         self._appended = -1
 
     def take(self, handler: Handler, call: Call, leader_id: int, now_ms: int) -> None:
@@ -401,12 +401,12 @@ class Writes:
     def _keys(self, handler: Handler, call: Call) -> Collection[object] | None:
         """What a call touches, once nothing is left in the batch that it may depend on."""
         touches = handler.touches
-        keys = None if touches is None else touches(self._journal.tip, call.message)
+        keys = None if touches is None else touches(self._journal.history.tip, call.message)
         if not (self.next_batch.calls and self.next_batch.conflicts(keys)):
             return keys
         self.flush()
         # What it names may have come or gone with those.
-        return None if touches is None else touches(self._journal.tip, call.message)
+        return None if touches is None else touches(self._journal.history.tip, call.message)
 
     def _take_small(
         self,
@@ -463,7 +463,7 @@ class Writes:
         """
         message = heartbeat.message
         assert isinstance(message, m.BrokerHeartbeatRequest), "all others were held before"
-        broker = self._journal.tip.brokers.get(message.broker_id)
+        broker = self._journal.history.tip.brokers.get(message.broker_id)
         if broker is not None and broker.epoch == message.broker_epoch:
             self._heartbeats.contact(broker.id, None, self._now_ms)
         self.turns.hold(heartbeat)
@@ -472,7 +472,7 @@ class Writes:
         self, handler: Handler, call: Call, result: Result[object], deadline_ms: int | None
     ) -> bool:
         """Whether a call that appends has to wait for ZooKeeper, and does so from now on."""
-        urgency = urgency_of(handler.urgency, result.records, self._journal.tip)
+        urgency = urgency_of(handler.urgency, result.records, self._journal.history.tip)
         urgency = self.gate.limited(call, urgency)
         if not self.gate.closed(urgency):
             return False
@@ -494,7 +494,7 @@ class Writes:
         self, handler: Handler, call: Call, leader_id: int
     ) -> Result[object] | Slices[Result[object]]:
         context = self._surroundings.of(call, self._now_ms, leader_id)
-        return handler.function(self._journal.tip, call.message, context)
+        return handler.function(self._journal.history.tip, call.message, context)
 
     def _joins(
         self,
@@ -508,7 +508,7 @@ class Writes:
         records = result.records
         if not records or len(records) > RECORDS_PER_SLICE or result.spent is not None:
             return False
-        values = whole(encoded(records, self._journal.tip.metadata_version))
+        values = whole(encoded(records, self._journal.history.tip.metadata_version))
         if too_large(values):
             return False
         reply, size = self._reply(call, result), sum(map(len, values))
@@ -636,7 +636,7 @@ class Writes:
     def _contact(self, contact: Contact) -> None:
         self._heartbeats.contact(contact.broker_id, contact.metadata_offset, self._now_ms)
         if contact.shutting_down:
-            offset = self._journal.tip.offset
+            offset = self._journal.history.tip.offset
             self._heartbeats.begin_controlled_shutdown(contact.broker_id, offset)
 
 

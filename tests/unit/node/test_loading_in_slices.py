@@ -214,7 +214,7 @@ def grow(quorum: Quorum, partitions: int) -> None:
 def indexed(node: Node) -> bool:
     """Whether a leader's index is that of its newest image."""
     journal = node.controller._journal
-    return bool(contents(journal.index) == contents(TipIndex(journal.tip)))
+    return bool(contents(journal.index) == contents(TipIndex(journal.history.tip)))
 
 
 def longest_of_a_failover(partitions: int) -> int:
