@@ -87,15 +87,15 @@ def _fill(
     if data is None or snapshot == BOOTSTRAP_SNAPSHOT_ID:
         answer.error_code = ErrorCode.SNAPSHOT_NOT_FOUND
         return
-    if not 0 <= asked.position < len(data):
+    if not 0 <= asked.position < data.size:
         answer.error_code = ErrorCode.POSITION_OUT_OF_RANGE
         return
     answer.snapshot_id = m.FetchSnapshotResponse.SnapshotId(
         end_offset=snapshot.end_offset, epoch=snapshot.epoch
     )
-    answer.size = len(data)
+    answer.size = data.size
     answer.position = asked.position
-    answer.unaligned_records = data[asked.position : asked.position + max(0, bytes_max)]
+    answer.unaligned_records = data.read(asked.position, max(0, bytes_max))
 
 
 # Vote (52), BeginQuorumEpoch (53), EndQuorumEpoch (54): checks, and the answers.

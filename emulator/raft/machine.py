@@ -35,7 +35,7 @@ from emulator.raft.member import Member, refuse_contradicted
 from emulator.raft.quorum_state import NONE, ElectionState, Held, QuorumState, VoterState, parse
 from emulator.raft.recovery import leftovers, recover_log
 from emulator.raft.replica import UNKNOWN, RecoveryPointFile, Replica, Serving
-from emulator.raft.snapshots import CONTROL, SnapshotWriter, recover_snapshots, values_of
+from emulator.raft.snapshots import CONTROL, Packed, SnapshotWriter, recover_snapshots, values_of
 from emulator.seam import (
     DeleteFile,
     Effect,
@@ -68,7 +68,7 @@ class Snapshotting:
         self._writer: SnapshotWriter | None = None
         self.encoding = False
         """Whether :meth:`go_on` has work."""
-        self._encoded: tuple[SnapshotId, bytes] | None = None
+        self._encoded: tuple[SnapshotId, Packed] | None = None
         """What is on its way to the disk."""
 
     @property
@@ -103,10 +103,9 @@ class Snapshotting:
         self._writer, self.encoding = None, False
         if self._overtaken(writer.id):
             return []
-        data = writer.content()
-        self._encoded = writer.id, data
+        self._encoded = writer.id, writer.packed
         replica.log.roll()
-        return [WriteFile(layout.snapshot_path(writer.id), data)]
+        return [WriteFile(layout.snapshot_path(writer.id), writer.content())]
 
     def written(self) -> list[Effect]:
         """The file is durable: keep the snapshot and trim the log."""
@@ -121,7 +120,7 @@ class Snapshotting:
         fields: dict[str, object] = {
             "end_offset": snapshot.end_offset,
             "epoch": snapshot.epoch,
-            "bytes": len(data),
+            "bytes": data.size,
         }
         return [Log("info", "snapshot written", fields), *replica.trim()]
 
@@ -132,7 +131,7 @@ class Snapshotting:
         fields: dict[str, object] = {
             "end_offset": snapshot.end_offset,
             "epoch": snapshot.epoch,
-            "bytes": len(data),
+            "bytes": data.size,
             "why": why,
         }
         line = Log(
@@ -412,7 +411,7 @@ class Raft:
         data = None if latest is None else self.replica.snapshots.data(latest)
         if latest is None or data is None:
             return iter(())
-        return values_of(layout.snapshot_path(latest), data)
+        return values_of(layout.snapshot_path(latest), data.read(0, data.size))
 
     @property
     def snapshotting(self) -> bool:

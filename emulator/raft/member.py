@@ -135,6 +135,8 @@ class _Loading:
     node_id: int
     size: int = 0
     data: bytearray = field(default_factory=bytearray)
+    packed: snapshots.Packed = field(default_factory=snapshots.Packed)
+    """The same."""
     offered: bool = True
 
 
@@ -163,7 +165,7 @@ class Following:
         self._asked_ms = 0
         self._due_ms = 0
         self._loading: _Loading | None = None
-        self._loaded = b""
+        self._loaded = snapshots.Packed()
         """The snapshot that is on its way to the disk (``Replica.installing``)."""
         self._named: SnapshotId | None = None
         """One that the leader has, as far as is known, while that is so."""
@@ -425,23 +427,25 @@ class Following:
         loading.size = piece.size
         more = piece.unaligned_records or b""
         data += more
+        loading.packed.add(more)
         if len(data) > piece.size or (not more and len(data) < piece.size):
             raise _nonsense(f"{len(data)} bytes of a snapshot of {piece.size}")
-        return [] if len(data) < piece.size else self._install(snapshot, bytes(data), now_ms)
+        return [] if len(data) < piece.size else self._install(loading, now_ms)
 
-    def _install(self, snapshot: SnapshotId, data: bytes, now_ms: int) -> list[Effect]:
+    def _install(self, loading: _Loading, now_ms: int) -> list[Effect]:
         """The snapshot is complete: write it, outside the event loop; nothing is taken meanwhile.
 
         This voter goes on to answer, and is no candidate: its log is about to be replaced.
         """
         self._loading = None
+        snapshot, data = loading.snapshot, bytes(loading.data)
         path = layout.snapshot_path(snapshot)
         snapshots.check(path, data, snapshot)
         replica = self._replica
         known = replica.snapshots.latest
         if known is not None and snapshot.end_offset <= known.end_offset:
             raise _nonsense(f"{snapshot} is not above {known}")
-        replica.installing, self._loaded, self._named = snapshot, data, snapshot
+        replica.installing, self._loaded, self._named = snapshot, loading.packed, snapshot
         self._in_contact(now_ms)
         point = replica.recovery_point.replacing(snapshot, replica.committed_end)
         return [*point, WriteFile(path, data)]
@@ -456,7 +460,7 @@ class Following:
         replica = self._replica
         snapshot, data = replica.installing, self._loaded
         assert snapshot is not None, "a snapshot was handed to the disk"
-        replica.installing, self._loaded = None, b""
+        replica.installing, self._loaded = None, snapshots.Packed()
         # The answer to a sign of life is not waited for.
         self._asked, self._due_ms = None, 0
         self.rewritten += 1
@@ -464,7 +468,7 @@ class Following:
         effects: list[Effect] = replica.log.restart_at(snapshot.end_offset, snapshot.epoch)
         replica.loaded(snapshot.end_offset)
         effects += replica.recovery_point.write(replica.committed_end)
-        fields: dict[str, object] = {"end_offset": snapshot.end_offset, "bytes": len(data)}
+        fields: dict[str, object] = {"end_offset": snapshot.end_offset, "bytes": data.size}
         return [*effects, *replica.trim(), Log("info", "the log begins at a snapshot", fields)]
 
 
