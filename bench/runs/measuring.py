@@ -171,9 +171,14 @@ def after_fault(row: BenchRow, watch: Watch, fault: Fault) -> None:
         row.catch_up_s = max(0.0, (reached_ns - fault.end_ns) / 1e9)
 
 
-def longest_step_ms(metrics: Mapping[str, float]) -> float | None:
-    """The longest step of a controller since its start; None of one without that metric."""
-    return max((ms for name, ms in metrics.items() if name.startswith(_LONGEST)), default=None)
+def longest_step_ms(metrics: Mapping[str, float], kind: str = "any") -> float | None:
+    """The longest step of a controller since its start; None of one without that metric.
+
+    Args:
+        metrics: of the controller.
+        kind: ``any``: by the clock; ``cpu``: by the time of its thread.
+    """
+    return metrics.get(f'{_LONGEST}{{step="{kind}"}}')
 
 
 def rss_mib(pid: int | None) -> float | None:

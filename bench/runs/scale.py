@@ -150,8 +150,8 @@ class Controllers:
         return None
 
     def step_ms(self) -> float | None:
-        """The longest step of any that runs, since its start."""
-        found = [longest_step_ms(one.metrics()) for one in self.all if one.alive]
+        """The longest step of any that runs, since its start, by the CPU of its thread."""
+        found = [longest_step_ms(one.metrics(), "cpu") for one in self.all if one.alive]
         return max((ms for ms in found if ms is not None), default=None)
 
 

@@ -7,6 +7,7 @@ import contextlib
 import os
 import random
 import socket
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -99,6 +100,7 @@ class NodeProcess:
             files,
             rng=random.Random(os.urandom(16)),  # noqa: S311 - placement and back-off, no secrets
             stamp=clock.now_ns,
+            cpu=time.thread_time_ns,
             new_conn=self._new_conn,
             now_ms=clock.now_ms(),
             descriptors=connections_max,

@@ -589,7 +589,10 @@ def metrics(node: Node, now_ms: int) -> dict[Metric, Any]:
         metric.ZK_BLOCKED_OPERATIONS: len(node.controller.gate),
         metric.EVENT_QUEUE_TIME_MS: node.controller.surroundings.queue_ms,
         metric.REQUESTS_WAITING: counters.waiting,
-        metric.LONGEST_STEP_MS: {("any",): counters.longest_step_ns / 1e6},
+        metric.LONGEST_STEP_MS: {
+            ("any",): counters.longest_step_ns / 1e6,
+            ("cpu",): counters.longest_step_cpu_ns / 1e6,
+        },
         metric.REQUESTS: {
             (api_name(key), "yes" if forwarded else "no"): count
             for (key, forwarded), count in sorted(counters.answered.items())

@@ -279,6 +279,7 @@ class Node:
         files: relative path -> content of the node's folder.
         rng: placement, back-off, ids.
         stamp: monotonic nanoseconds, for the trace only.
+        cpu: nanoseconds that this thread has run, for the metrics only; None: as ``stamp``.
         new_conn: allocates a connection id.
         now_ms: milliseconds since the Unix epoch, never going back.
         descriptors: number of accepted connections with file descriptors.
@@ -296,6 +297,7 @@ class Node:
         *,
         rng: random.Random,
         stamp: Callable[[], int],
+        cpu: Callable[[], int] | None = None,
         new_conn: Callable[[], int],
         now_ms: int,
         descriptors: int = INT_MAX,
@@ -304,6 +306,7 @@ class Node:
         self.config = config
         self.cluster_id = identity.cluster_id
         self._stamp = stamp
+        self._cpu = cpu or stamp
         self._begin_ns = stamp()
         """When the step began: the same instant as its ``now_ms``."""
         self.raft = Raft(raft_config(config, identity), files, rng, now_ms)
@@ -386,7 +389,7 @@ class Node:
             # A failed file effect prevents all effects after it: here the Halt.
             failed = [event.why for event in events if isinstance(event, DiskFailed)]
             return [Halt(1, f"the disk failed: {why}") for why in failed[:1]]
-        self._begin_ns = self._stamp()
+        self._begin_ns, begin_cpu_ns = self._stamp(), self._cpu()
         effects: list[Effect] = []
         self.connections.budget.renew(busy=self.controller.busy)
         for conn in self.connections.turns():
@@ -405,8 +408,10 @@ class Node:
             self._to_raft(now_ms)
         self._pause()
         effects += self._run_path(now_ms)
-        took_ns = self._stamp() - self._begin_ns
-        self.counters.longest_step_ns = max(self.counters.longest_step_ns, took_ns)
+        counters = self.counters
+        counters.longest_step_ns = max(counters.longest_step_ns, self._stamp() - self._begin_ns)
+        took_ns = self._cpu() - begin_cpu_ns
+        counters.longest_step_cpu_ns = max(counters.longest_step_cpu_ns, took_ns)
         if self._stop.begun or self.role.broken:
             effects += self._stop_if_drained(now_ms)
         return effects

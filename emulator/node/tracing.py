@@ -40,6 +40,9 @@ class NodeCounters:
     waiting: int = 0
     """Requests received and not answered."""
     longest_step_ns: int = 0
+    """By the clock."""
+    longest_step_cpu_ns: int = 0
+    """By the time of its thread, which does not count what other programs take meanwhile."""
 
     def note_answer(self, reply: EncodedReply, error: int, answered_ns: int) -> None:
         """Count one answer, by the API inside an Envelope."""

@@ -386,7 +386,8 @@ LOOP_STALLS = Metric(
 )
 LONGEST_STEP_MS = Metric(
     "kraft_bridge_longest_step_ms",
-    "Longest step of the machines so far, by kind of event; the aim is under 5 ms.",
+    "Longest step of the machines so far; the aim is under 5 ms. any: by the clock; cpu: by the "
+    "time of its thread, without what other programs take meanwhile.",
     unit="ms",
     labels=("step",),
 )

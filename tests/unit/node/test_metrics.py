@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -56,6 +57,15 @@ def test_requests_to_brokers_are_among_them() -> None:
     found = introspection.metrics(world.node, world.now_ms)
     assert found[metrics.BROKER_REQUESTS] == found[metrics.BROKER_REQUESTS_WAITING] == {}
     assert found[metrics.BROKERS_NOT_ANSWERING] == 0
+
+
+def test_the_longest_step_is_by_the_clock_and_by_the_time_of_its_thread() -> None:
+    world = World()
+    thread_ns = count(step=3_000_000)
+    world.node._cpu = lambda: next(thread_ns)
+    world.advance(100)
+    found = introspection.metrics(world.node, world.now_ms)
+    assert found[metrics.LONGEST_STEP_MS] == {("any",): 0.0, ("cpu",): 3.0}
 
 
 @pytest.mark.requirement("M04")

@@ -124,6 +124,20 @@ def test_changes_begin_when_brokers_have_answered_and_controllers_rest(monkeypat
     assert next(left, None) is None
 
 
+def test_the_longest_step_is_by_the_cpu_of_its_thread():
+    page = {
+        'kraft_bridge_longest_step_ms{step="any"}': 84.0,
+        'kraft_bridge_longest_step_ms{step="cpu"}': 12.0,
+    }
+    controllers = scale.Controllers.__new__(scale.Controllers)
+    controllers.all = [
+        SimpleNamespace(alive=True, metrics=lambda: page),
+        SimpleNamespace(alive=True, metrics=dict),
+        SimpleNamespace(alive=False, metrics=None),
+    ]
+    assert controllers.step_ms() == 12.0
+
+
 def test_the_room_grows_with_partitions_and_with_the_brokers_that_know_them():
     small, large = (scale.needed(dataclasses.replace(CASE, topics_present=n)) for n in (100, 200))
     assert all(more > less for more, less in zip(large, small, strict=True))
