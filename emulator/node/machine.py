@@ -10,6 +10,7 @@ nothing changes.
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -266,6 +267,9 @@ class KnownUsers:
             self.known = self._history.committed.offset + 1 >= replica.high_watermark
 
 
+FREED_PER_STEP: Final = 32
+"""Deltas that a step lets go of, with the parts of images that nobody else has: 0.05 ms for each.
+After a restart all batches behind the snapshot become stable at once, hundreds of 500 records."""
 ROUNDS_MAX: Final = 100
 """Maximum rounds of one step; the next step continues, so no step is endless."""
 
@@ -279,7 +283,7 @@ class Node:
         files: relative path -> content of the node's folder.
         rng: placement, back-off, ids.
         stamp: monotonic nanoseconds, for the trace only.
-        cpu: nanoseconds that this thread has run, for the metrics only; None: as ``stamp``.
+        cpu: nanoseconds that this thread has run, for the metrics only; None: not known.
         new_conn: allocates a connection id.
         now_ms: milliseconds since the Unix epoch, never going back.
         descriptors: number of accepted connections with file descriptors.
@@ -306,7 +310,7 @@ class Node:
         self.config = config
         self.cluster_id = identity.cluster_id
         self._stamp = stamp
-        self._cpu = cpu or stamp
+        self._cpu = cpu or int
         self._begin_ns = stamp()
         """When the step began: the same instant as its ``now_ms``."""
         self.raft = Raft(raft_config(config, identity), files, rng, now_ms)
@@ -331,6 +335,8 @@ class Node:
         self._causes = Causes()
         self._mode: Mode | None = None
         self._unfinished = False
+        self._spent: deque[Delta] = deque()
+        """Deltas that all have taken, if they were too many to be let go of in one step."""
         self._left: set[int] = set()
         """Connections that are closed, and whose calls may still wait."""
         self._tracing = bool(config.trace_dir)
@@ -408,6 +414,8 @@ class Node:
             self._to_raft(now_ms)
         self._pause()
         effects += self._run_path(now_ms)
+        for _ in range(min(FREED_PER_STEP, len(self._spent))):
+            self._spent.popleft()
         counters = self.counters
         counters.longest_step_ns = max(counters.longest_step_ns, self._stamp() - self._begin_ns)
         took_ns = self._cpu() - begin_cpu_ns
@@ -551,7 +559,7 @@ class Node:
             settled = not moved or (same and self._settled)
             if settled:
                 break
-        self._unfinished = not settled or bool(self.controller.answers.ready)
+        self._unfinished = not settled or bool(self.controller.answers.ready or self._spent)
         if self.config.tokens.secret is not None:
             tokens = self.controller.surroundings.tokens
             self._unfinished |= tokens.go_on(self.history.tip.delegation_tokens)
@@ -600,6 +608,8 @@ class Node:
             )
             row = RangeRow(PipelineStage.COMMITTED, first, last, self._begin_ns, no_ops, epoch)
             effects.append(Row(row))
+        if len(deltas) > FREED_PER_STEP:
+            self._spent += deltas
         return effects + self._stable(deltas, now_ms)
 
     def _stable(self, deltas: Sequence[Delta], now_ms: int) -> list[Effect]:
