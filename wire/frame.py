@@ -323,6 +323,16 @@ def encode_request(header: RequestHeader, message: object) -> bytes:
     return encode_head(header) + codec.encode(message, header.api_version)
 
 
+def framed_request(header: RequestHeader, message: object) -> bytes:
+    """Write length, header and body, of which there may be 100 MB: they are put together once.
+
+    Raises:
+        EncodeError: the version cannot carry the message.
+    """
+    head, body = encode_head(header), codec.encode(message, header.api_version)
+    return b"".join(((len(head) + len(body)).to_bytes(4, "big"), head, body))
+
+
 def encoding_request(header: RequestHeader, message: object) -> Generator[None, None, bytes]:
     """As :func:`encode_request`, in slices: a generator that returns the bytes."""
     body = yield from codec.encoding(message, header.api_version)

@@ -52,8 +52,7 @@ from wire.frame import (
     RequestHeader,
     decode_response,
     decoding_response,
-    encode_request,
-    framed,
+    framed_request,
     split_response,
 )
 from wire.releases import Ranges
@@ -417,7 +416,7 @@ class OutboundChannel(Generic[T]):
             correlation_id=next(self._correlation_ids),
             client_id=self._config.client_id,
         )
-        self._effects.append(Send(self.conn, framed(encode_request(header, request))))
+        self._effects.append(Send(self.conn, framed_request(header, request)))
         return header.correlation_id
 
     def _connected(self, now_ms: int) -> list[Turn[T]]:
