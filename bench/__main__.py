@@ -35,6 +35,8 @@ SCENARIOS: Final = (
     "config-churn",
     "knee-bounds",
     "slow-log",
+    "long-stall",
+    "broker-restart",
     "counterfactual",
     "scale",
 )

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.predict import model
-from bench.predict.cells import kept
-from bench.predict.model import Speed
+from bench.predict.cells import kept, predicted
+from bench.predict.model import LEAST_S, SHARE, Speed
 from bench.runs.reading import HOME, read
 from bench.runs.scenario import Case
 from emulator.servers.machine import QUIET_CORES
@@ -127,9 +127,87 @@ def _spread(values: Sequence[float], form: str) -> str:
     return middle if low == high else f"{middle} ({low} - {high})"
 
 
+def long_stalls() -> Iterator[str]:
+    """How long changes wait for a ZooKeeper that stops for half a minute, and for a whole one."""
+    cases = read(HOME / "long-stall.toml").cases
+    speed = Speed(**kept()[1].predictions["speed"])
+    found: dict[str, dict[str, Any]] = {}
+    yield (
+        "ZooKeeper is stopped for 30 s in a load of 60 s, and for 60 s in one of 100 s, under "
+        "creations of topics of 10 partitions. `kraft-bridge bench run long-stall --repeat 1`. "
+    )
+    if any(ROWS.glob("long-stall-*.jsonl")):
+        file, taken = rows("long-stall-*.jsonl")
+        found = {row["case"]: row for row in taken}
+        loud = sum(row["others_cores"] >= QUIET_CORES for row in taken)
+        yield f"[Rows](rows/{file.name}), one round, {loud} of {len(taken)} not quiet. "
+    else:
+        yield "**Not measured yet**. "
+    yield (
+        "Predicted with the speed of the predictions above / measured; in bold what is off by more "
+        f"than {SHARE:.0%} and {LEAST_S * 1e3:.0f} ms:\n\n"
+        "| changes/s | stall, s | bound | some change waited, s | the longest change, s |\n"
+        "|---:|---:|---:|---|---|\n"
+    )
+    for case in cases:
+        row, before = found.get(case.name), predicted(case, speed)
+        pairs = [
+            (before.union_s, None if row is None else row["blocked_union_ms"] / 1e3),
+            (before.longest_s, None if row is None else row["commit_max_ms"] / 1e3),
+        ]
+        cells = " | ".join(_pair(*one) for one in pairs)
+        yield f"| {case.rate:g} | {case.freeze_s:g} | {case.bound_records:,} | {cells} |\n"
+
+
+def _pair(before_s: float, after_s: float | None) -> str:
+    if after_s is None:
+        return f"{before_s:.1f} / -"
+    text = f"{before_s:.1f} / {after_s:.1f}"
+    return text if model.holds(before_s, after_s) else f"**{text}**"
+
+
+def broker_restart() -> Iterator[str]:
+    """What the ISRs of a broker that restarts do: a burst when it goes, and one when it is back."""
+    yield (
+        "The ISR of each of its partitions shrinks when a broker goes, and grows when it is back: "
+        "all at once, and 15 s later all at once, one request each. "
+        "`kraft-bridge bench run broker-restart --repeat 1`. "
+    )
+    if not any(ROWS.glob("broker-restart-*.jsonl")):
+        yield "**Not measured yet**.\n"
+        return
+    file, found = rows("broker-restart-*.jsonl")
+    of: dict[int, dict[str, dict[str, Any]]] = {}
+    for row in found:
+        of.setdefault(row["topics_present"], {})[row["target"]] = row
+    loud = sum(row["others_cores"] >= QUIET_CORES for row in found)
+    yield (
+        f"[Rows](rows/{file.name}), one round, {loud} of {len(found)} not quiet; "
+        "ours / Kafka's:\n\n"
+        "| partitions | commit p50; the longest, ms | records behind, at most | "
+        "some change waited for ZooKeeper, s | both bursts in ZooKeeper after, s | "
+        "controller CPU, s |\n|---:|---|---|---|---|---|\n"
+    )
+    for size, pair in sorted(of.items()):
+        both = [pair[OURS], pair["kafka"]]
+        columns = (
+            "; ".join(
+                " / ".join(f"{one[name]:,.0f}" for one in both)
+                for name in ("commit_p50_ms", "commit_max_ms")
+            ),
+            " / ".join(f"{one['lag_max_records']:,.0f}" for one in both),
+            " / ".join(f"{(one['blocked_union_ms'] or 0) / 1e3:.2f}" for one in both),
+            " / ".join(f"{one['zk_s']:.1f}" for one in both),
+            " / ".join(f"{one['controller_cpu_s']:.1f}" for one in both),
+        )
+        yield f"| {size:,} | {' | '.join(columns)} |\n"
+
+
 TABLES: Final[dict[str, Callable[[], Iterator[str]]]] = {
     "rollback": rollback,
     "slow log": slow_log,
+    "long stalls": long_stalls,
+    "broker restart": broker_restart,
 }
 
 

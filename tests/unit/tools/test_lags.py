@@ -28,14 +28,37 @@ def test_the_slow_log_has_its_border_between_two_rates_a_quarter_apart() -> None
     assert f"from **{border:.0f} changes/s** on" in "".join(lags.slow_log())
 
 
+def test_stalls_of_half_a_minute_and_a_whole_one_are_in_windows_of_60_s_and_more() -> None:
+    cases = read(HOME / "long-stall.toml").cases
+    assert {(case.freeze_s, case.seconds) for case in cases} == {(30.0, 60.0), (60.0, 100.0)}
+    said = "".join(lags.long_stalls())
+    for case in cases:
+        assert f"| {case.rate:g} | {case.freeze_s:g} | {case.bound_records:,} | " in said
+
+
+@pytest.mark.parametrize(("after_s", "shown"), [(19.0, "20.0 / 19.0"), (9.0, "**20.0 / 9.0**")])
+def test_what_is_not_as_predicted_is_in_bold(after_s: float, shown: str) -> None:
+    assert lags._pair(20.0, after_s) == shown
+    assert lags._pair(20.0, None) == "20.0 / -"
+
+
+def test_a_broker_that_restarts_makes_two_bursts_15_s_apart() -> None:
+    for case in read(HOME / "broker-restart.toml").cases:
+        due_s = case.due_s or []
+        size = case.topics_present * case.partitions
+        assert due_s[:size] == [0.0] * size
+        assert due_s[size : 2 * size] == pytest.approx([15.0] * size, rel=1e-3)
+        assert len(due_s) == 2 * size + 1
+
+
 def test_a_page_keeps_what_is_outside_the_marks() -> None:
     page = "a\n"
     for name in lags.TABLES:
         page += (
-            f"<!-- {name}, from kept rows: written by make docs -->\nold\n<!-- {name} end -->\nb\n"
+            f"<!-- {name}, from kept rows: written by make docs -->\nfoo\n<!-- {name} end -->\nb\n"
         )
     filled = lags.filled(page)
-    assert "old" not in filled
+    assert "foo" not in filled
     assert filled.count("\nb\n") == len(lags.TABLES)
     assert lags.filled(filled) == filled
 
