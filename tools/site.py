@@ -30,10 +30,11 @@ from tools.recorded import ROOT
 
 NAV: Final[Mapping[str, tuple[str, ...]]] = {
     "Tutorial": (
-        "docs/rehearse.md",
-        "docs/your-own-cluster.md",
-        "docs/clone.md",
         "compose/README.md",
+        "docs/your-own-cluster.md",
+        "docs/rehearse.md",
+        "docs/after-rehearsing.md",
+        "docs/clone.md",
     ),
     "How to": (
         "docs/runbook.md",
@@ -89,6 +90,17 @@ NAV: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Heading -> pages of the repository. README.md is the first page."""
 HOME: Final = "README.md"
+PATH: Final = (
+    HOME,
+    "compose/README.md",
+    "docs/your-own-cluster.md",
+    "docs/rehearse.md",
+    "docs/after-rehearsing.md",
+    "docs/runbook.md",
+    "docs/rollback.md",
+    "docs/finalising.md",
+)
+"""What a newcomer reads, in this order: each page links to the one before and the one behind it."""
 _ELSEWHERE: Final = {
     HOME: "index.md",
     "docs/README.md": "pages.md",
