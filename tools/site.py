@@ -84,6 +84,7 @@ NAV: Final[Mapping[str, tuple[str, ...]]] = {
         "docs/dev/fuzz.md",
         "docs/dev/simulation.md",
         "docs/dev/mutation.md",
+        "docs/dev/goals.md",
         "docs/changes/README.md",
         "CHANGELOG.md",
     ),
