@@ -147,7 +147,7 @@ def retrieve(java: Java, conf: str, cache: Path, flags: list[str]) -> str:
     command = [str(java.executable), "-XX:TieredStopAtLevel=1", *flags, "-jar", str(ivy), "-warn"]
     command += ["-settings", str(settings(cache)), "-ivy", str(ROOT / "jars" / "ivy.xml")]
     command += ["-cache", str(cache / "ivy" / conf), "-confs", conf]
-    command += ["-retrieve", f"{cache}/jars/[conf]/[artifact]-[revision].[ext]"]
+    command += ["-retrieve", f"{cache}/jars/[conf]/[artifact]-[revision](-[classifier]).[ext]"]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     return run.stdout + run.stderr
 

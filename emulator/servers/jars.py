@@ -33,9 +33,13 @@ MATRIX_CONFS = frozenset(
 LIFE_RELEASES = ("4.1.1", "4.3.0")
 """Releases without ZooKeeper, whose brokers follow in ``make life``, with their tools."""
 
+SUITES_CONF = "tests-3.9.2"
+"""Kafka's own tests, and what they are run with."""
+
 ONLY_FOR = {
     "matrix": MATRIX_CONFS,
     "life": frozenset(f"kafka-{release}" for release in LIFE_RELEASES),
+    "kafka-tests": frozenset({SUITES_CONF}),
 }
 """Target of make -> configurations of ``jars/ivy.xml`` that it alone needs."""
 
@@ -120,6 +124,15 @@ def ecj_jar() -> Path:
         JarsMissingError: it was not fetched.
     """
     return _conf("ecj")[0]
+
+
+def suite_jars() -> list[Path]:
+    """Kafka's test jars of 3.9.2 and JUnit, without Kafka's own jars.
+
+    Raises:
+        JarsMissingError: they were not fetched.
+    """
+    return _conf(SUITES_CONF)
 
 
 def pyspark_jars() -> Path:

@@ -11,9 +11,11 @@ from emulator.servers.jars import (
     LIFE_RELEASES,
     MATRIX_CONFS,
     RELEASES,
+    SUITES_CONF,
 )
 from tools.jars import ROOT, pins
 
+CLASSIFIER = "{urn:ivy-maven}classifier"
 IVY = ROOT / "jars" / "ivy.xml"
 
 
@@ -22,7 +24,9 @@ def listed():
     for one in ET.parse(IVY).iter("dependency"):
         conf, target = one.get("conf").split("->")
         assert (target, one.get("transitive")) == ("default", "false"), one.attrib
-        yield f"{conf}/{one.get('name')}-{one.get('rev')}.jar"
+        artifact = one.find("artifact")
+        classifier = "" if artifact is None else f"-{artifact.get(CLASSIFIER)}"
+        yield f"{conf}/{one.get('name')}-{one.get('rev')}{classifier}.jar"
 
 
 def test_what_ivy_is_asked_for_is_what_is_pinned():
@@ -43,7 +47,12 @@ def test_the_tests_need_no_server_that_only_the_matrix_runs():
 def test_the_life_alone_needs_the_brokers_of_4():
     found = {path.split("/")[0] for path in pins(["life"])} - {p.split("/")[0] for p in pins([])}
     assert found == {f"kafka-{release}" for release in LIFE_RELEASES}
-    assert set(pins()) == {*pins(["matrix"]), *pins(["life"])}
+    assert set(pins()) == {*pins(["matrix"]), *pins(["life"]), *pins(["kafka-tests"])}
+
+
+def test_kafkas_own_tests_need_one_configuration():
+    found = {path.split("/")[0] for path in pins(["kafka-tests"])}
+    assert found - {path.split("/")[0] for path in pins([])} == {SUITES_CONF}
 
 
 def test_no_host_is_named():
