@@ -10,6 +10,7 @@ ENV    := $(VENV)/.installed
 JARS   := .cache/jars/.verified
 MATRIX := .cache/jars/.matrix
 LIFE   := .cache/jars/.life
+SUITES := .cache/jars/.suites
 JOBS   ?= 2
 SEEDS  ?= 1000
 HOURS  ?= 12
@@ -21,10 +22,10 @@ NO_JAVA := not jars and not jvm and not spark and not slow
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test forget quick fmt lint type laws values cost sim endurance fuzz oracle chaos mutants mutation bench predict matrix life conformance rehearse look alerts compose requirements package site docs uplot jars clean
+.PHONY: help demo test forget quick fmt lint type laws values cost sim endurance fuzz oracle chaos mutants mutation bench predict matrix life kafka-tests conformance rehearse look alerts compose requirements package site docs uplot jars clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r t d; \
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r t d; \
 	  do printf '  make %-14s %s\n' "$$t" "$$d"; done
 
 CONTAINER := docker build -f compose/Dockerfile -t kraft-bridge . && docker run -it kraft-bridge kraft-bridge demo
@@ -112,13 +113,17 @@ bench: $(ENV) $(JARS) ## speed beside Kafka's; goes on where it ended (QUICK=1: 
 predict: $(ENV) $(JARS) ## when ZooKeeper blocks: predicted, then measured in 27 cells; and 12 first copies (half an hour); goes on where it ended (KEPT=1: from docs/rows)
 	$(PY) -m bench.predict $(if $(CELLS),--cells $(CELLS)) $(if $(KEPT),--kept)
 
-matrix: $(ENV) $(JARS) $(MATRIX) ## real brokers of all six bridge releases, every admin tool and ten clients, beside Kafka's
+matrix: $(ENV) $(JARS) $(MATRIX) $(SUITES) ## real brokers of all six bridge releases, every admin tool, ten clients and three classes of Kafka's own tests, beside Kafka's
 	$(PY) -m tools.recorded matrix $(PY) -m bench.matrix; code=$$?; \
 	  $(PY) -m tools.recorded readers $(PY) -m bench.matrix.readers || code=1; \
+	  $(PY) -m bench.suites --short --again --failed-only --out out/kafka-tests-short || code=1; \
 	  $(PY) -m tools.recorded clients $(PY) -m bench.matrix.clients && exit $$code
 
 life: $(ENV) $(JARS) $(LIFE) ## 17 minutes and more: 3.9.2 and 3.4.1 from ZooKeeper to brokers of 4.3, with each way back; goes on if cut
 	$(PY) -m tools.recorded life $(PY) -m bench.life
+
+kafka-tests: $(ENV) $(JARS) $(SUITES) ## Kafka's own integration tests, whose controllers are ours, beside Kafka's (CLASS=name, SHORT=1: three classes); goes on where it ended
+	$(PY) -m bench.suites $(if $(CLASS),--class $(CLASS)) $(if $(SHORT),--short)
 
 conformance: $(ENV) $(JARS) $(MATRIX) $(LIFE) ## the judge on Kafka 3.4.1, 3.9.2, 4.3.0 and in ZooKeeper mode, ours, and the mocks kfake (needs Go) and librdkafka; SERVER=name; goes on where it ended
 	$(PY) -m bench.conformance $(if $(SERVER),--server $(SERVER))
@@ -173,6 +178,10 @@ $(MATRIX): $(JARS) bench/matrix/clients/kafka-python-1.4.4.txt
 
 $(LIFE): $(JARS)
 	$(PY) -m tools.jars life
+	@touch $@
+
+$(SUITES): $(JARS)
+	$(PY) -m tools.jars kafka-tests
 	@touch $@
 
 clean: ## remove the environment and everything cached

@@ -82,6 +82,7 @@ NAV: Final[Mapping[str, tuple[str, ...]]] = {
         "docs/dev/matrix.md",
         "docs/dev/chaos.md",
         "docs/dev/fuzz.md",
+        "docs/dev/kafka-tests.md",
         "docs/dev/simulation.md",
         "docs/dev/mutation.md",
         "docs/dev/goals.md",

@@ -1,0 +1,1 @@
+"""Kafka's own integration tests, whose controllers are processes of kraft-bridge."""
