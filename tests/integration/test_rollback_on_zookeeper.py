@@ -54,9 +54,13 @@ def test_killed_behind_zookeeper_it_is_named_and_stopped_in_order_nothing_is_los
 
     stage.bridge.start().wait_dual_write()
     epoch = int(stage.client.get("/controller_epoch")[0])
+    # By a broker that does not know the controller; the one that is elected would carry it out.
+    stage.client.create(f"/admin/delete_topics/{late}")
     with an_election(stage.client):
         done = rollback(*where, "--yes")
     assert (done.code, done.found["failed"], done.found["controller"]) == (0, "", 0), done
+    assert f"dropped the late deletions of the topics {late}" in done.found["did"]
+    assert stage.client.get_children("/admin/delete_topics") == []
     assert stage.bridge.wait() == 0, "an orderly end"
     assert late in stage.topics()
     assert int(stage.client.get("/controller_epoch")[0]) == epoch + 1
