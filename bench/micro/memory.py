@@ -15,13 +15,20 @@ from typing import Any, Final
 from bench.micro import table
 from bench.micro.registrations import PROPERTIES, create, registered
 from bench.micro.servers import OURS, Server, pid_of, running
+from emulator.servers.waiting import wait_for
 
 PER_TOPIC: Final = 100
+_BETWEEN: Final = "metadata.log.max.record.bytes.between.snapshots"
+_BYTES_EACH: Final = 60
+"""Of the log for each partition, which takes 120: so there are two snapshots."""
 
 
 def options(parser: ArgumentParser) -> None:
     """What may be asked for."""
     parser.add_argument("--partitions", type=int, default=100_000)
+    parser.add_argument(
+        "--snapshots", action="store_true", help="with two snapshots at the last restart"
+    )
 
 
 def resident_bytes(pid: int) -> int:
@@ -43,11 +50,14 @@ def rows(asked: Namespace, folder: Path) -> Iterator[dict[str, Any]]:
         ProcessError: the controller did not start.
     """
     count: int = asked.partitions
-    with running(OURS, folder / OURS, None, PROPERTIES) as server:
+    more: dict[str, object] = {_BETWEEN: _BYTES_EACH * count} if asked.snapshots else {}
+    with running(OURS, folder / OURS, None, PROPERTIES | more) as server:
         registered(server.port)
         restarted_empty = _restarted(server)
         empty = resident_bytes(pid_of(server))
         create(registered(server.port), "memory", count // PER_TOPIC, PER_TOPIC)
+        if asked.snapshots:
+            wait_for("two snapshots", lambda: len([*server.data.glob("*/*.checkpoint")]) > 1)
         grown = resident_bytes(pid_of(server))
         restarted = _restarted(server)
     yield {
