@@ -29,9 +29,10 @@ def words(text: str) -> int:
 
 
 def written() -> dict[str, str]:
-    """Each page that a person wrote, by its path."""
+    """Each page that a person wrote, by its path; what a release takes for its notes is none."""
     pages = {str(page.relative_to(ROOT)): by_hand(page.read_text()) for page in PAGES}
-    return {name: text for name, text in pages.items() if text}
+    notes = re.compile(r"docs/changes/.+\.(added|changed|fixed|removed)\.md")
+    return {name: text for name, text in pages.items() if text and not notes.fullmatch(name)}
 
 
 def too_much(pages: dict[str, str]) -> list[str]:
