@@ -186,22 +186,28 @@ def at_once(spark: SparkSession, do: Callable[[T], R], each: Iterable[T]) -> lis
 
 
 def kept(spark: SparkSession, table: DataFrame, place: str) -> DataFrame:
-    """Write a table, and open what was written.
+    """Write a table, and open what was written; raises as ``write``."""
+    write(spark, table, place)
+    return spark.read.schema(table.schema).parquet(place)
+
+
+def write(spark: SparkSession, table: DataFrame, place: str) -> None:
+    """Write a table.
 
     Raises:
         TableLostError: workers of a cluster wrote rows that are not there.
     """
-    alone = str(spark.conf.get("spark.master", "local")).startswith("local")
+    if str(spark.conf.get("spark.master", "local")).startswith("local"):
+        table.write.parquet(place, "overwrite")
+        return
     wrote = Observation()
-    observed = table if alone else table.observe(wrote, F.count(F.lit(1)).alias("rows"))
-    observed.write.parquet(place, "overwrite")
-    there = spark.read.schema(table.schema).parquet(place)
-    if not alone and (rows := wrote.get["rows"]) != (left := there.count()):
+    table.observe(wrote, F.count(F.lit(1)).alias("rows")).write.parquet(place, "overwrite")
+    left = spark.read.schema(table.schema).parquet(place).count()
+    if (rows := wrote.get["rows"]) != left:
         raise TableLostError(
             f"of {rows:,} rows that workers wrote to {place}, {left:,} are there: that folder is "
             "not the same for all of them and this machine; --tables takes one that is"
         )
-    return there
 
 
 def records(spark: SparkSession, place: str) -> list[dict[str, Any]]:
@@ -227,7 +233,7 @@ def run_over(spark: SparkSession, trace: Mapping[str, DataFrame], out: str) -> l
 
     tables = results(trace, keep)
     rest = [name for name in tables if name not in written]
-    at_once(spark, lambda name: keep(name, tables[name]), rest)
+    at_once(spark, lambda name: write(spark, tables[name], f"{out}/{name}"), rest)
     return list(tables)
 
 

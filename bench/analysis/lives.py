@@ -25,6 +25,7 @@ from emulator.trace import rows
 _NAME: Final = re.compile(
     rf"/{rows.RUN_ID_COLUMN}=([^/]*)/((.+)-(\d+)-(\d+))-(?:\d{{5}}|\d{{12}}|empty)\.parquet$"
 )
+FILE: Final = "_file"
 _ONE_START_NS: Final = 1_000_000_000
 _LIFE: Final = r"^(.+-\d+-\d+)-[^-]+$"
 _BEGAN: Final = r"-(\d+)-[^-]+$"
@@ -72,9 +73,18 @@ def named_lives(files: Iterable[str]) -> dict[str, str]:
     return names
 
 
+def with_file(table: DataFrame) -> DataFrame:
+    """A table, straight from its files, with the name of each row's file in the column ``FILE``."""
+    # Spark gives it encoded, as in a URI.
+    name = F.url_decode(F.replace(F.col("_metadata.file_name"), F.lit("+"), F.lit("%2B")))
+    return table.withColumn(FILE, name)
+
+
 def with_lives(table: DataFrame, names: Mapping[str, str]) -> DataFrame:
-    """A table, straight from its files, in which each life is a process of its own."""
-    return table.withColumn(rows.PROCESS_COLUMN, _named(_file(), names)) if names else table
+    """A table of ``with_file``, without that column, in which each life is a process of its own."""
+    if names:
+        table = table.withColumn(rows.PROCESS_COLUMN, _named(F.col(FILE), names))
+    return table.drop(FILE)
 
 
 def _named(file: Column, names: Mapping[str, str]) -> Column:
@@ -85,11 +95,11 @@ def _named(file: Column, names: Mapping[str, str]) -> Column:
     return F.coalesce(F.try_element_at(known, F.regexp_extract(file, _LIFE, 1)), process)
 
 
-def files_of(tables: Mapping[str, Iterable[DataFrame]], names: Mapping[str, str]) -> DataFrame:
+def files_of(tables: Mapping[str, DataFrame], names: Mapping[str, str]) -> DataFrame:
     """What each file of a trace holds; files without rows are none.
 
     Args:
-        tables: name -> frames straight from files.
+        tables: name -> the table of ``with_file``.
         names: the result of ``named_lives``.
 
     Returns:
@@ -98,14 +108,13 @@ def files_of(tables: Mapping[str, Iterable[DataFrame]], names: Mapping[str, str]
         versions), rows, first_ns, last_ns.
     """
     return reduce(
-        DataFrame.unionByName,
-        [_summary(frame, name, names) for name, frames in tables.items() for frame in frames],
+        DataFrame.unionByName, [_summary(table, name, names) for name, table in tables.items()]
     )
 
 
 def _summary(table: DataFrame, name: str, names: Mapping[str, str]) -> DataFrame:
     return (
-        table.select(*KEYS, F.col(_TIMES[name]).alias("_ns"), _file().alias("file"))
+        table.select(*KEYS, F.col(_TIMES[name]).alias("_ns"), F.col(FILE).alias("file"))
         .groupBy(*KEYS, "file")
         .agg(
             F.count("*").alias("rows"),
@@ -125,11 +134,6 @@ def _summary(table: DataFrame, name: str, names: Mapping[str, str]) -> DataFrame
             "last_ns",
         )
     )
-
-
-def _file() -> Column:
-    # Spark gives it encoded, as in a URI.
-    return F.url_decode(F.replace(F.col("_metadata.file_name"), F.lit("+"), F.lit("%2B")))
 
 
 def _number(column: str, pattern: str) -> Column:

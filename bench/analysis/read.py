@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Final
@@ -11,8 +11,9 @@ from urllib.parse import unquote, urlsplit
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text uses
+from pyspark.sql.types import StringType
 
-from bench.analysis.lives import files_of, named_lives, with_lives
+from bench.analysis.lives import FILE, files_of, named_lives, with_file, with_lives
 from bench.analysis.schema import KEYS, struct_type
 from bench.analysis.tails import Tails
 from emulator.trace import rows
@@ -44,7 +45,9 @@ class TraceClockError(TraceError):
     """Something ends before it begins, or lasts for months: no analysis of that means anything."""
 
 
-def read(spark: SparkSession, trace: str, streams: Path | None = None) -> dict[str, DataFrame]:
+def read(
+    spark: SparkSession, trace: str, streams: Path | None = None, *, small: bool = False
+) -> dict[str, DataFrame]:
     """Open every table of a trace.
 
     Args:
@@ -52,6 +55,8 @@ def read(spark: SparkSession, trace: str, streams: Path | None = None) -> dict[s
         trace: URI or path of the trace's folder, as the Spark server sees it.
         streams: a folder that Spark sees too, for the rows of streams, which it cannot read; None:
             without these, and all lives of a process together.
+        small: with ``streams``, of a folder of this machine: its files are opened once, and Spark
+            keeps all rows.
 
     Returns:
         the tables, and with ``streams`` also ``files``, as `files_of` describes.
@@ -65,9 +70,12 @@ def read(spark: SparkSession, trace: str, streams: Path | None = None) -> dict[s
     tails = None if streams is None else Tails(trace, streams)
     places = {name: f"{trace.rstrip('/')}/{name}" for name in rows.TABLES}
     files = {name: _files(spark, name, place) for name, place in places.items()}
-    _look_for_empty(spark, [place for name, place in places.items() if files[name]])
+    there = [place for name, place in places.items() if files[name]]
+    empty = _empty_here(there) if small else _empty(spark, there)
+    if empty is not None:
+        raise TraceError(f"{empty} is empty: its rows are lost")
     if tails is not None:
-        return _opened(spark, files, tails)
+        return _opened(spark, files, tails, small=small)
     return checked({name: _table(spark, name, frames) for name, frames in files.items()})
 
 
@@ -90,8 +98,14 @@ def _table(spark: SparkSession, name: str, frames: Sequence[DataFrame]) -> DataF
     return reduce(DataFrame.unionByName, frames)
 
 
+def _table_with_file(spark: SparkSession, name: str, frames: Sequence[DataFrame]) -> DataFrame:
+    if not frames:
+        return _table(spark, name, ()).withColumn(FILE, F.lit(None).cast(StringType()))
+    return reduce(DataFrame.unionByName, map(with_file, frames))
+
+
 def _opened(
-    spark: SparkSession, files: Mapping[str, Sequence[DataFrame]], tails: Tails
+    spark: SparkSession, files: Mapping[str, Sequence[DataFrame]], tails: Tails, *, small: bool
 ) -> dict[str, DataFrame]:
     """The tables of one trace: files and streams, each life of a process by itself.
 
@@ -99,6 +113,7 @@ def _opened(
         spark: the session.
         files: by table: frames straight from its files; none if it has none.
         tails: the streams as they were before the files were listed.
+        small: as ``read``.
 
     Returns:
         the tables, and ``files``, as `files_of` describes.
@@ -115,15 +130,21 @@ def _opened(
     lives = named_lives(
         path for frames in found.values() for frame in frames for path in frame.inputFiles()
     )
-    tables = {
-        name: _table(spark, name, [with_lives(frame, lives) for frame in frames])
-        for name, frames in found.items()
-    }
-    return {**checked(tables), "files": files_of(found, lives)}
+    whole = {name: _table_with_file(spark, name, frames) for name, frames in found.items()}
+    if small:
+        whole = {name: table.localCheckpoint() for name, table in whole.items()}
+    tables = {name: with_lives(table, lives) for name, table in whole.items()}
+    return {**checked(tables), "files": files_of(whole, lives)}
 
 
-def _look_for_empty(spark: SparkSession, places: list[str]) -> None:
-    # Spark passes over a file of no bytes as if it were not there; but its rows are lost.
+def _empty_here(places: Iterable[str]) -> str | None:
+    """A file of no bytes in these folders: Spark passes over it, but its rows are lost."""
+    files = (file for place in places for file in Path(place).rglob("[!_.]*.parquet"))
+    return min((str(file) for file in files if not file.stat().st_size), default=None)
+
+
+def _empty(spark: SparkSession, places: list[str]) -> str | None:
+    """The same of places that Spark sees."""
     files = (
         spark.read.format("binaryFile")
         .option("recursiveFileLookup", "true")
@@ -132,10 +153,10 @@ def _look_for_empty(spark: SparkSession, places: list[str]) -> None:
     )
     named = files.inputFiles()
     if len(named) == files.count():
-        return
+        return None
     whole = {urlsplit(row.path).path for row in files.select("path").collect()}
     empty = [name for name in named if unquote(urlsplit(name).path) not in whole]
-    raise TraceError(f"{min(empty, default='a file')} is empty: its rows are lost")
+    return min(empty, default="a file")
 
 
 def checked(tables: dict[str, DataFrame]) -> dict[str, DataFrame]:

@@ -28,6 +28,10 @@ _QUIET = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
+    # Who asks for a column is looked up in Java four times for each one; errors name it anyway.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # The text of each plan, which nobody sees.
+    "spark.sql.ui.explainMode": "simple",
 }
 _PLANS = {
     # Tables are joined with aggregates of themselves: all runs are in both, nothing can be pruned.
@@ -98,6 +102,7 @@ def session(
     # compiler alone has, and from then on all is interpreted.
     flags = [
         "-XX:ReservedCodeCacheSize=128m",
+        "-XX:MetaspaceSize=256m",  # up to there no collection for its classes
         f"-Dlog4j2.configurationFile=file:{logging}",
         *QUICK_START,
     ]

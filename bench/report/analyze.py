@@ -141,11 +141,12 @@ def analyze(
     # Before minutes of work, check that the results can be written.
     make_folder(Path(out_dir))
     with interruptible() as again:
-        small = SMALL if here and _bytes_of(places) <= SMALL_BYTES else {}
-        spark = _session(master, remote, {**small, **(settings or {})})
+        small = here and _bytes_of(places) <= SMALL_BYTES
+        spark = _session(master, remote, {**(SMALL if small else {}), **(settings or {})})
         again()  # Spark has put its own handler in the place of ours
         try:
-            if is_bench_run(spark, places[0]):
+            folder = Path(places[0])
+            if (folder / ROWS).exists() if small else is_bench_run(spark, places[0]):
                 if fail_if:
                     raise NoSuchTraceError(f"{places[0]} is no trace: a threshold is of one")
                 return sweep_report(spark, places, Path(out_dir), lag_limit_ms, tables)
@@ -154,7 +155,7 @@ def analyze(
                     f"{places[0]} is no folder of a bench run (it has no {ROWS}); "
                     "only such folders are analysed together"
                 )
-            return report(spark, places[0], Path(out_dir), fail_if, to=tables)
+            return report(spark, places[0], Path(out_dir), fail_if, to=tables, small=small)
         except (Py4JError, PySparkException) as error:
             # Its text comes from the session, which ends here.
             raise TraceUnreadableError(reason(error)) from error
@@ -229,10 +230,11 @@ def report(
     fail_if: Sequence[Threshold] = (),
     *,
     to: str | None = None,
+    small: bool = False,
 ) -> Analysis:
-    """As `analyze`, in a Spark session that stays open."""
+    """As `analyze`, in a Spark session that stays open; ``small``: see `read`."""
     beside = _beside(trace)
-    opened = read(spark, trace, out.absolute() / STREAMS)
+    opened = read(spark, trace, out.absolute() / STREAMS, small=small)
     return report_over(spark, opened, out, beside, fail_if, to=to)
 
 

@@ -17,7 +17,10 @@ from emulator.trace import rows
 pytestmark = [pytest.mark.spark, pytest.mark.jvm, pytest.mark.xdist_group("spark")]
 
 
-def test_a_trace_that_is_written_is_read_once(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("small", [False, True])
+def test_a_trace_that_is_written_is_read_once(
+    spark: SparkSession, tmp_path: Path, small: bool
+) -> None:
     """Also what is finished between the look at the streams and the look at the files."""
     trace = TraceFile(tmp_path / "trace", "r", "c")
     for at in range(5):
@@ -28,7 +31,7 @@ def test_a_trace_that_is_written_is_read_once(spark: SparkSession, tmp_path: Pat
     wait_for("the writer", lambda: table._stream_rows == 5)
 
     def stalls() -> list[int]:
-        tables = read(spark, str(tmp_path / "trace"), streams)
+        tables = read(spark, str(tmp_path / "trace"), streams, small=small)
         return sorted(row.begin_ns for row in tables["stalls"].collect())
 
     assert stalls() == list(range(5))
