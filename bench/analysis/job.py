@@ -20,6 +20,7 @@ from bench.analysis import (
     latency,
     operations,
     quorum,
+    singles,
     stages,
     stalls,
     timeline,
@@ -97,14 +98,17 @@ def _of_requests(trace: Mapping[str, DataFrame], keep: Keep) -> dict[str, DataFr
     parts = blocking.request_parts(requests, trace["ranges"], trace["blocks"])
     made = requests.where("intended_ns is not null")
     changes = keep("changes", utilisation.change_parts(parts, made))
+    clock = quorum.clocks(trace["runs"])
     return {
         "latency": latency.latency_table(servers, clients),
         "rate_per_second": latency.rate_per_second(clients),
         "rate_summary": latency.rate_summary(clients),
-        "timeline": timeline.timeline(trace, clients, quorum.clocks(trace["runs"])),
+        "timeline": timeline.timeline(trace, clients, clock),
         "percentiles": timeline.percentiles(clients, changes),
         "changes": changes,
         "change_time": utilisation.change_time(changes),
+        "slowest": singles.slowest(made, changes, clock),
+        "untraced": singles.untraced(requests, changes, clock),
         "utilisation": utilisation.utilisation(trace, made, changes, keep),
         "request_parts": blocking.parts_summary(parts),
         "by_api": operations.by_api(servers),
