@@ -287,7 +287,7 @@ def _nothing(found: Sequence[Figure], run: Run, unknown: Sequence[str]) -> str:
             f"Not known: {run.done:.0%} of what was due was done in time, by nothing that is known"
         )
     else:
-        what = "Nothing: what was due was done in time"
+        what = "Nothing: as much was done each second as was due"
     brief = f"; changes waited {run.blocked_ms:,.0f} ms for ZooKeeper" if run.blocked_ms else ""
     most = max(measured, key=lambda one: (one.share or 0.0) / (_BY_KEY[one.key].full or 1.0))
     fullest = f"; the fullest was {most.name} with {most.filled}"

@@ -74,7 +74,7 @@ def analyse(stage: Stage, narrator: Narrator) -> None:
         ProcessError: the analysis failed.
     """
     out = stage.options.out / "report"
-    write_beside(stage.trace, written(narrator.checks), narrator.events)
+    write_beside(stage.trace, written(narrator.checks), narrator.events, narrator.end)
     narrator.print_line("PySpark reads the trace of all controllers, in all their lives")
     began = time.monotonic()
     _run(stage.trace, out)

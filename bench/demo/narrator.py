@@ -17,7 +17,7 @@ from rich.text import Text
 
 from bench.eta import Course, Step
 from bench.foot import Foot, drawable
-from bench.report.beside import RunEvent
+from bench.report.beside import RunEnd, RunEvent
 
 _SHOWN: Final = {
     True: ("OK", "green"),
@@ -61,6 +61,7 @@ class Narrator:
         """What else the foot shows."""
         self.checks: list[Check] = []
         self.events: list[RunEvent] = []
+        self.end: RunEnd | None = None
         self._begin = time.monotonic()
         self._step = 0
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
+from bench.demo.ahead import ahead
 from bench.demo.controllers import IDS
 from bench.demo.narrator import Narrator
 from bench.demo.seed import LEAVING
@@ -47,6 +48,7 @@ def judge_and_stop(stage: Stage, narrator: Narrator, load: AdminResult) -> None:
         CalledProcessError: Kafka's tool cannot read the log.
     """
     stage.controllers.wait_drained()
+    narrator.end = ahead(stage.controllers)
     tree, log = _at_one_offset(stage)
     _compare(narrator, "the stores are equal, entity by entity", tree, log, differences(tree, log))
     wrong = [*unlike(load.topics, log), *undeleted(load, log), *never_there(load, log)]

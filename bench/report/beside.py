@@ -10,7 +10,8 @@ import msgspec
 
 CHECKS: Final = "checks.json"
 EVENTS: Final = "events.json"
-"""In the folder of a trace; arrays of the classes below."""
+END: Final = "end.json"
+"""In the folder of a trace; arrays of the classes below, of the end with one row at most."""
 _T = TypeVar("_T")
 _Instant = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
@@ -37,20 +38,41 @@ class RunEvent(msgspec.Struct, frozen=True):
     what: str
 
 
+class RunEnd(msgspec.Struct, frozen=True):
+    """Where the cluster stood at the end, as the controller that led said it.
+
+    ``phase``: its text in ``/status``. ``may_go_back``: to ZooKeeper mode; None: not known.
+    ``going_back``: what that takes, in a sentence without a full stop. ``next``: what to do next,
+    in sentences.
+    """
+
+    phase: str
+    may_go_back: bool | None
+    going_back: str
+    next: str = ""
+
+
 class Beside(msgspec.Struct, frozen=True):
-    """Both, each in its order."""
+    """All of it; checks and events each in their order."""
 
     checks: tuple[RunCheck, ...] = ()
     events: tuple[RunEvent, ...] = ()
+    end: RunEnd | None = None
 
 
 NOTHING: Final = Beside()
 
 
-def write_beside(trace: Path, checks: Iterable[RunCheck], events: Iterable[RunEvent]) -> None:
-    """Write both into the folder of a trace; it is made if it is not there."""
+def write_beside(
+    trace: Path,
+    checks: Iterable[RunCheck],
+    events: Iterable[RunEvent],
+    end: RunEnd | None = None,
+) -> None:
+    """Write them into the folder of a trace; it is made if it is not there."""
     trace.mkdir(parents=True, exist_ok=True)
-    for name, rows in ((CHECKS, checks), (EVENTS, events)):
+    ends = [] if end is None else [end]
+    for name, rows in ((CHECKS, checks), (EVENTS, events), (END, ends)):
         (trace / name).write_bytes(msgspec.json.format(msgspec.json.encode([*rows]), indent=1))
 
 
@@ -68,6 +90,7 @@ def read_beside(trace: str) -> Beside:
     return Beside(
         _read(folder / CHECKS, tuple[RunCheck, ...]),
         _read(folder / EVENTS, tuple[RunEvent, ...]),
+        next(iter(_read(folder / END, tuple[RunEnd, ...])), None),
     )
 
 

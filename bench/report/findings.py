@@ -259,7 +259,7 @@ def doubts(tables: Tables, run_id: str, limit: Limited | None) -> list[str]:
         and is_controller(row["process"])
         and (row["missing_rows"] or 0) >= 0
     ]
-    if lacks and set(lacks) == {_KILLED}:
+    if lacks and set(lacks) == {KILLED}:
         found.append("the trace lacks up to 1 s before a controller was killed")
     elif lacks:
         found.append("the trace of a controller has gaps")
@@ -271,7 +271,7 @@ def doubts(tables: Tables, run_id: str, limit: Limited | None) -> list[str]:
     return found
 
 
-_KILLED: Final = "no end"
+KILLED: Final = "no end"
 """Why rows are missing of a process that was killed."""
 
 
@@ -349,7 +349,7 @@ _WHY: Final = {
     "--follow read it",
     "not read": "the last file of the table was seen by --follow, and deleted or damaged before it "
     "could be read",
-    _KILLED: "it was killed, or still writes",
+    KILLED: "it was killed, or still writes",
     "others went on": "others of its host went on for so long; it ended, or could not write",
 }
 
@@ -369,7 +369,7 @@ def _missing(tables: Tables) -> Iterable[Finding]:
                 if count > 0
                 else f"{-count:,} rows of {row['table']} are there twice"
             )
-        elif row["why"] == _KILLED:
+        elif row["why"] == KILLED:
             lacks = f"rows of up to its last second may be missing, and all of the {seconds} after"
         elif row["why"] == "deleted":
             lacks = f"the oldest {count:,} rows, of {seconds}, were deleted"
@@ -386,11 +386,16 @@ def _missing(tables: Tables) -> Iterable[Finding]:
 
 def begins(tables: Tables, row: Record) -> str:
     """When something begins that has ``at_ns``, by the pair of clocks of its process."""
+    return instant(wall_of(tables, row))
+
+
+def wall_of(tables: Tables, row: Record) -> float | None:
+    """The same in ns since 1970; None: it is not known."""
     for run in tables.get("runs", ()):
         same = (run["run_id"], run["process"]) == (row["run_id"], row["process"])
         if same and row.get("at_ns") is not None:
-            return instant(run["wall_ns"] - run["monotonic_ns"] + row["at_ns"])
-    return instant(None)
+            return float(run["wall_ns"] - run["monotonic_ns"] + row["at_ns"])
+    return None
 
 
 def instant(wall_ns: float | None) -> str:

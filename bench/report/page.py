@@ -29,8 +29,9 @@ from bench.report.findings import (
     quantile_text,
 )
 from bench.report.picture import EVENTS, as_json, events_of, picture
+from bench.report.slowest import slowest, untraced
 from bench.report.verdict import Judged, Verdict, in_share, of_run, records
-from emulator.config.words import duration
+from emulator.config.words import duration, several
 from emulator.trace.distribution import BEYOND
 
 _PART_NAMES: Final = {
@@ -171,7 +172,7 @@ def _about(tables: Tables, found: Verdict) -> str:
         releases,
         f"{controllers} controllers traced" if controllers > 1 else "",
         f"{hosts} hosts" if hosts > 1 else "",
-        _load_of_machine(tables),
+        _load_of_machine(tables).partition(":")[0],  # the rest is below, in how it was measured
     ]
     return " · ".join(text for text in texts if text)
 
@@ -203,12 +204,17 @@ def _figures(tables: Tables, found: Verdict) -> list[KeyFigure]:
     most = max((row["ms"] for row in longest), default=None)
     p99 = get["p99_ms"]
     bound = get["lag_of_bound"]
+    slow = slowest(tables)
     return [
         KeyFigure("median of a change", _felt(get["p50_ms"]), "from when it was due"),
         KeyFigure(
             "p99 of a change" if p99 is not None else "longest change",
             _felt(p99 if p99 is not None else most),
-            "from when it was due" if p99 is not None else "too few changes for a p99",
+            "from when it was due"
+            if p99 is not None
+            else f"it waited {slow.brief}"
+            if slow is not None and slow.ms == most
+            else "too few changes for a p99",
         ),
         KeyFigure(
             "changes a second",
@@ -272,9 +278,11 @@ def _parts(tables: Tables) -> tuple[list[TimePart], str, list[tuple[float, str]]
     ]
     samples = max(row["samples"] for row in rows.values())
     far = _far_name(tables)
+    _, done = due_and_done(tables)
+    lacking = untraced(tables, done - samples)
     note = (
-        f"Of {samples:,} changes that were carried out and that the trace has of both sides; "
-        f"{duration(whole)} at their mean. ● median, ◇ {far}"
+        f"Of {samples:,} of {several(max(done, samples), 'change')} that were carried out, "
+        f"{duration(whole)} at their mean{lacking and f'. {lacking}'}. ● median, ◇ {far}"
         + ("" if far == "p99" else ", as too few lie beyond a p99")
     )
     step = math.ceil((high - low) / 5)
@@ -305,8 +313,8 @@ def _unknown(tables: Tables) -> list[str]:
     parts = max((row["samples"] for row in tables["change_time"]), default=0)
     if done > parts:
         texts.append(
-            f"The controllers' side of {done - parts:,} of the {done:,} changes that were carried "
-            "out is not in this trace: they are in no figure of where the time went"
+            f"Where the time of {done - parts:,} of the {done:,} changes that were carried out "
+            f"went. {untraced(tables, done - parts)}"
         )
     for _, limit, _ in limits_of(tables):
         texts += [f"How full {name} was" for name in limit.unknown]

@@ -1,4 +1,4 @@
-"""What a run comes to: three answers in words, its measures, and the thresholds set for them."""
+"""What a run comes to: four answers in words, its measures, and the thresholds set for them."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ from bench.report.findings import (
     due_and_done,
     limits_of,
 )
+from bench.report.slowest import Slowest, slowest
+from bench.report.what_now import what_now
 from emulator.config.words import duration, several
 from emulator.trace.distribution import enough
 
@@ -129,7 +131,13 @@ def verdict(tables: Tables, run_id: str, beside: Beside) -> Verdict:
     limits = [(limit, figures) for _, limit, figures in limits_of(tables)]
     limit, figures = limits[0] if limits else (None, [])
     found = measures(tables, beside)
-    answers = (_safe(beside), _limit(limit, figures), _blocked(tables, found, limit))
+    slow = slowest(tables)
+    answers = (
+        _safe(beside),
+        what_now(tables, beside),
+        _limit(limit, figures, slow),
+        _blocked(tables, found, limit),
+    )
     safe, *others = [one.short for one in answers]
     text = " ".join(filter(None, (safe, _waited(tables, found), *others)))
     return Verdict(run_id, text, answers, found)
@@ -192,14 +200,15 @@ def begins_with(remedy: str) -> str:
     return f" {first}." if first else ""
 
 
-def _limit(limit: Limited | None, figures: Sequence[Figure]) -> Answer:
+def _limit(limit: Limited | None, figures: Sequence[Figure], slow: Slowest | None) -> Answer:
     question = "What limited this run?"
+    waited = "" if slow is None else f" The slowest change took {_of_slowest(slow)}."
     if limit is None:
-        text = "Nothing in the trace says what limited it."
+        text = f"Nothing in the trace says what limited it.{waited}"
         return Answer(question, "Not known", "open", text, "What limited the run is not known.")
     unknown = f"how full {', '.join(limit.unknown)} was is not known" if limit.unknown else ""
+    text = f"{limit.text}.{waited}"
     if limit.by is None:
-        text = f"{limit.text}."
         if not limit.nothing:
             short = "What limited the run is not known."
             return Answer(question, "Not known", "open", text, short, unknown)
@@ -207,6 +216,10 @@ def _limit(limit: Limited | None, figures: Sequence[Figure]) -> Answer:
             short = f"Nothing known limited the run; {unknown}."
             return Answer(question, "Nothing known", "open", text, short, f"not certain: {unknown}")
         sure = "measured: all resources had room"
+        if slow is not None and slow.ms >= _NOTICED_MS:
+            late = f"its slowest change, of {duration(slow.ms)}, waited {slow.brief}"
+            short = f"No resource limited the run; {late}."
+            return Answer(question, "No resource", "good", text, short, sure)
         return Answer(question, "Nothing", "good", text, "Nothing limited the run.", sure)
     others = [one.name for one in figures if one.full and one is not limit.by]
     if unknown:
@@ -222,7 +235,13 @@ def _limit(limit: Limited | None, figures: Sequence[Figure]) -> Answer:
         True: "",
     }
     short = f"{name} limited the run{follows[limit.zookeeper]}."
-    return Answer(question, name, "full", f"{limit.text}.", short, sure)
+    return Answer(question, name, "full", text, short, sure)
+
+
+def _of_slowest(slow: Slowest) -> str:
+    """How long it took, and where a person would notice it what it waited for."""
+    took = duration(slow.ms)
+    return took if slow.ms < _NOTICED_MS else f"{took}: {slow.waited}"
 
 
 def _blocked(tables: Tables, found: Mapping[str, float | None], limit: Limited | None) -> Answer:
@@ -238,7 +257,7 @@ def _blocked(tables: Tables, found: Mapping[str, float | None], limit: Limited |
     if not waited:
         text = f"No operation in the trace waited for ZooKeeper{_headroom(tables, found)}."
         if doubted:
-            short = f"No operation in the trace waited for ZooKeeper, but {doubted[0]}."
+            short = "No operation in the trace waited for ZooKeeper."
             return Answer(question, AS_SEEN, "open", text, short, sure)
         short = "ZooKeeper never blocked KRaft."
         return Answer(question, NEVER.capitalize(), "good", text, short, sure)

@@ -45,7 +45,8 @@ def test_nothing_limits_a_run_that_did_what_was_due() -> None:
     assert found.by is None
     assert found.zookeeper is True
     assert found.text == (
-        "Nothing: what was due was done in time; the fullest was the forwarding channel with 40%"
+        "Nothing: as much was done each second as was due; the fullest was the forwarding "
+        "channel with 40%"
     )
 
 
@@ -56,8 +57,8 @@ def test_what_takes_all_that_waits_may_be_busy_all_the_time(busy: str) -> None:
     assert found.by is None
     name = next(each.name for each in RESOURCES if each.key == busy)
     assert found.text == (
-        f"Nothing: what was due was done in time; the fullest was {name} with 97%, which takes all "
-        "that waits at once"
+        f"Nothing: as much was done each second as was due; the fullest was {name} with 97%, "
+        "which takes all that waits at once"
     )
 
 

@@ -136,7 +136,7 @@ def child(monkeypatch, tmp_path):
         trace = tmp_path / "trace of all"
         (trace / "runs").mkdir(parents=True)
         stage = SimpleNamespace(options=SimpleNamespace(out=tmp_path), trace=trace)
-        narrator = SimpleNamespace(checks=[], events=[], print_line=lambda _: None)
+        narrator = SimpleNamespace(checks=[], events=[], end=None, print_line=lambda _: None)
         launch = analysis.ServerProcess.launch
         monkeypatch.setattr(
             analysis.ServerProcess,

@@ -13,7 +13,7 @@ NAMES = (
     "runs missing latency rate_summary timeline percentiles change_time utilisation request_parts "
     "by_api stage_latency lag_chart leaders lives lag_summary gauge_agreement blocking "
     "blocking_by_cause blocked_per_operation by_operation multi_latency coalescing stalls "
-    "noisiest_seconds"
+    "noisiest_seconds slowest untraced"
 ).split()
 
 

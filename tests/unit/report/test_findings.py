@@ -167,7 +167,8 @@ def test_a_calm_run_is_said_to_be_one() -> None:
     limit, *_ = findings(calm)
     assert not limit.warning
     assert limit.says == (
-        "Nothing: what was due was done in time; the fullest was the forwarding channel with 40%"
+        "Nothing: as much was done each second as was due; the fullest was the forwarding "
+        "channel with 40%"
     )
 
 

@@ -174,7 +174,7 @@ def test_a_long_run_stays_a_small_page() -> None:
 
 def test_what_a_trace_does_not_have_is_named() -> None:
     html = made(a_run())
-    assert "controllers&#39; side of 20 of the 900 changes that were carried out" in html
+    assert "Where the time of 20 of the 900 changes that were carried out went" in html
     assert "How full the event loop was" in html
     assert "No row of the trace is missing" in html
     assert "Whether ZooKeeper blocked KRaft is not known." in made(empty())

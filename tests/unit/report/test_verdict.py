@@ -38,7 +38,7 @@ from tests.unit.report.a_run import RUN, a_run, empty
 FAILED = RunCheck("the stores are equal", False, "1 differs", True, "Do not finalise.")
 
 
-def test_the_three_questions_are_answered_in_the_first_sentences() -> None:
+def test_the_questions_are_answered_in_the_first_sentences() -> None:
     found = verdict(a_run(), RUN, Beside((FAILED, RunCheck("x", True))))
     assert found.text == (
         "Not safe: 1 of 2 checks of safety failed. Do not finalise. 100 of 1,000 changes were "
@@ -47,17 +47,18 @@ def test_the_three_questions_are_answered_in_the_first_sentences() -> None:
     )
     assert [(one.word, one.state) for one in found.answers] == [
         ("No", "bad"),
+        ("Do not finalise", "bad"),
         ("ZooKeeper", "full"),
         ("3 s", "bad"),
     ]
-    assert found.answers[1].sure.startswith("not certain: how full the log's sync, the event loop")
-    assert "2 of them gave up" in found.answers[2].text
+    assert found.answers[2].sure.startswith("not certain: how full the log's sync, the event loop")
+    assert "2 of them gave up" in found.answers[3].text
 
 
 def test_what_differs_is_in_the_first_card_and_a_lag_has_its_bound() -> None:
     """The key was small and last, and 623 % of nobody knew what."""
     key = "config topics/a retention.ms: ZooKeeper '1', metadata log '2'"
-    safe, _, blocked = verdict(a_run(), RUN, Beside((replace(FAILED, wrong=(key, "x")),))).answers
+    safe, *_, blocked = verdict(a_run(), RUN, Beside((replace(FAILED, wrong=(key, "x")),))).answers
     assert safe.text.endswith(f"the first: the stores are equal: {key}.")
     assert "its lag reached 101% of its bound of 10,000 records" in blocked.text
 
@@ -77,7 +78,7 @@ def test_a_run_that_says_nothing_of_zookeeper_does_not_seem_to_contradict_itself
 
 def test_what_is_not_known_is_no_good_news() -> None:
     found = verdict(empty(), RUN, NOTHING)
-    assert [one.state for one in found.answers] == ["open", "open", "open"]
+    assert [one.state for one in found.answers] == ["open"] * 4
     assert "not known" in found.text
     assert "Safe" not in found.text
     assert {name for name, value in found.measures.items() if value is not None} == {"missing_s"}
@@ -135,7 +136,7 @@ def test_a_calm_run_is_said_to_be_one() -> None:
         "Safe: the one check of safety held. Nothing limited the run. "
         "ZooKeeper never blocked KRaft."
     )
-    assert [one.state for one in found.answers] == ["good", "good", "good"]
+    assert [one.state for one in found.answers] == ["good", "open", "good", "good"]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +155,7 @@ def test_the_page_and_the_console_say_the_same_of_a_trace_with_gaps(
     gap = {"run_id": RUN, "process": "controller-1", "why": why, "table": None, "at_ns": None}
     rows = 5 if why == "deleted" else None
     tables["missing"] = [gap | {"missing_rows": rows, "missing_s": 1.0}] if why else []
-    card = verdict(tables, RUN, NOTHING).answers[2]
+    card = verdict(tables, RUN, NOTHING).answers[3]
     [line] = [one.says for one in findings(tables) if one.about == "ZooKeeper blocking KRaft"]
     assert card.word == word
     assert line.lower().startswith(f"{word.lower()}: no operation waited for ZooKeeper".lower())
@@ -164,7 +165,7 @@ def test_the_page_and_the_console_say_the_same_of_a_trace_with_gaps(
 
 @pytest.mark.parametrize("unknown", [name for name in ALL if name != "blocked"])
 def test_a_resource_that_was_not_measured_is_not_known_to_have_had_room(unknown: str) -> None:
-    _, limit, blocked = verdict(calm(**{unknown: None}), RUN, NOTHING).answers
+    *_, limit, blocked = verdict(calm(**{unknown: None}), RUN, NOTHING).answers
     assert (limit.word, limit.state) == ("Nothing known", "open")
     assert limit.short.startswith("Nothing known limited the run; how full ")
     assert limit.short.endswith(" was is not known.")
@@ -183,7 +184,7 @@ def test_nothing_limited_only_a_run_that_did_what_was_due(
     tables["utilisation"] += [a_run()["utilisation"][0] | {"value": 0.0}]
     tables["rate_summary"] = [row | {"achieved": achieved} for row in tables["rate_summary"]]
     tables["rate_summary"] *= achieved is not None
-    found = verdict(tables, RUN, NOTHING).answers[1]
+    found = verdict(tables, RUN, NOTHING).answers[2]
     assert (found.word, found.state) == ("Not known", "open")
     assert found.short == "What limited the run is not known."
 
@@ -206,7 +207,7 @@ def test_what_limited_a_run_bars_what_it_says_of_zookeeper(
     of_resources: dict[str, float | None], word: str, short: str
 ) -> None:
     tables = calm(**of_resources)
-    _, limit, blocked = verdict(tables, RUN, NOTHING).answers
+    *_, limit, blocked = verdict(tables, RUN, NOTHING).answers
     [(_, found, _)] = limits_of(tables)
     assert (limit.word, limit.state) == (word, "full")
     assert limit.short.endswith(short)
@@ -228,12 +229,12 @@ def test_zookeeper_never_blocked_only_where_no_trace_of_a_controller_has_gaps(
     tables, share = calm(), {"blocked_operations": 1, "timed_out_operations": 0, "union_ms": 1.0}
     row = {"run_id": RUN, "process": process, "why": "x", "missing_rows": missing_rows}
     tables["missing"] = [row | {"missing_s": 0.0}]
-    found = verdict(tables, RUN, NOTHING).answers[2]
+    found = verdict(tables, RUN, NOTHING).answers[3]
     assert found.state == ("good" if whole else "open")
     assert ("never" in found.short) is whole
     assert ("the trace of a controller has gaps" in found.sure) is not whole
     tables["blocking"] = [a_run()["blocking"][0] | share]
-    assert verdict(tables, RUN, NOTHING).answers[2].state == ("good" if whole else "open")
+    assert verdict(tables, RUN, NOTHING).answers[3].state == ("good" if whole else "open")
 
 
 def test_the_measures_are_those_of_the_tables() -> None:

@@ -1,0 +1,102 @@
+"""What the slowest change of a run waited for, and why some changes have no parts, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from bench.analysis.limits import PARTS
+from bench.report.findings import KILLED, Record, Tables, is_controller, wall_of
+from emulator.config.words import duration, several
+
+_WAITED: Final = {
+    "client": "at the client, before it was sent",
+    "broker": "at the broker or on the way",
+    "queue": "in the queue of the controller",
+    "blocked": "for ZooKeeper",
+    "commit": "for its commit in the log",
+    "answer": "for its answer",
+}
+_MOSTLY: Final = 0.5
+_LOST_NS: Final = 1e9
+"""Rows of up to so long die with a controller that is killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slowest:
+    """The slowest change that was carried out.
+
+    ``waited``: how long and where, after its time and a colon. ``brief``: the same in a few words.
+    """
+
+    ms: float
+    waited: str
+    brief: str
+
+
+def slowest(tables: Tables) -> Slowest | None:
+    """Of one run; None: its trace holds no load, or is of an earlier analysis."""
+    for row in tables.get("slowest", ()):
+        moved = _moved(tables, row)
+        parts = {part: row[f"{part}_ms"] for part in PARTS if row[f"{part}_ms"] is not None}
+        most = max(parts, key=lambda part: parts[part], default=None)
+        if most is None:
+            text = "for what it waited is not known, as the trace lacks the controllers' side"
+            waited, brief = f"{text}{moved and f'; {moved}'}", "for what is not known"
+        else:
+            where = _WAITED[most]
+            waited = f"{duration(parts[most])} of it {where}{moved and f', {moved}'}"
+            brief = where
+        return Slowest(row["ms"], waited, "for a new leading controller" if moved else brief)
+    return None
+
+
+def _moved(tables: Tables, row: Record) -> str:
+    """Whether the leading controller changed during most of a change, in words; empty: no."""
+    begin, end = row["wall_ns"], row["wall_ns"] + 1e6 * row["ms"]
+    led = sorted(tables["leaders"], key=lambda one: int(one["leader_epoch"]))
+    for before, after in pairwise(led):
+        meanwhile = min(end, after["first_ns"]) - max(begin, before["last_ns"])
+        if meanwhile >= _MOSTLY * (end - begin):
+            return f"while {_name(after)} took over from {_name(before)}"
+    return ""
+
+
+def _name(row: Record) -> str:
+    """A controller, whichever life of it."""
+    return str(row["process"]).partition(" life ")[0]
+
+
+def untraced(tables: Tables, lacking: int) -> str:
+    """Why so many changes have no parts: a sentence, empty if none lacks them."""
+    if lacking <= 0:
+        return ""
+    rows = [row for row in tables.get("untraced", ()) if not row.get("changed_nothing")]
+    idle = len(tables.get("untraced", ())) - len(rows)
+    found = [f"{idle:,} changed nothing, so no record was written"] if idle else []
+    known = idle
+    for process, at in _killed(tables):
+        if near := sum(_under_way(row, at) for row in rows):
+            known += near
+            was = "was" if near == 1 else "were"
+            found.append(
+                f"{near:,} {was} under way when {process} was killed, and its last second is not "
+                "in its trace"
+            )
+    if (rest := lacking - known) > 0:
+        found.append(f"why of {rest:,} is not known" if found else "why is not known")
+    return f"Of {several(lacking, 'change')} it lacks the controllers' side: {'; '.join(found)}"
+
+
+def _killed(tables: Tables) -> Iterable[tuple[str, float]]:
+    """Controllers that were killed, and the last instant in the trace of each."""
+    for row in tables["missing"]:
+        at = wall_of(tables, row)
+        if row["why"] == KILLED and is_controller(row["process"]) and at is not None:
+            yield _name(row), at
+
+
+def _under_way(row: Record, at: float) -> bool:
+    return bool(row["sent_wall_ns"] <= at + _LOST_NS and row["done_wall_ns"] >= at)
