@@ -28,12 +28,15 @@ from emulator.config.words import duration, several
 def sweep_answers(found: Conclusions) -> tuple[Answer, ...]:
     """How far ZooKeeper keeps up, what limited it, when it blocks, and what is noise."""
     sweep, beside = main_sweep(found)
-    return _rate(found, sweep, beside), _limit(sweep, beside), _blocked(found), _noise(found)
+    limit = _limit(sweep, beside, found.lag_limit_ms)
+    return _rate(found, sweep, beside), limit, _blocked(found), _noise(found)
 
 
 def sweep_verdict(answers: Iterable[Answer]) -> str:
-    """A sentence of each answer that says something."""
-    return " ".join(one.short for one in answers if one.short) or "These runs say nothing together."
+    """How far ZooKeeper keeps up and what was full first, else the first thing that is known."""
+    rate, limit, *others = (one.short for one in answers)
+    first = " ".join(filter(None, (rate, limit))) or next(filter(None, others), "")
+    return first or "These runs say nothing together."
 
 
 def main_sweep(found: Conclusions) -> tuple[SweepOfRates | None, SweepOfRates | None]:
@@ -53,36 +56,46 @@ def _rate(found: Conclusions, sweep: SweepOfRates | None, beside: SweepOfRates |
         text = "No rates of one case are among these runs: it takes two or more."
         return Answer(question, "Not asked", "open", text, "")
     at = sweep.unblocked
-    within = f"The lag's p99 is within {found.lag_limit_ms:g} ms, 99 % is done, and nothing waits"
-    text = f"{within}: {_up_to(at)}."
+    limit = duration(found.lag_limit_ms)
+    meaning = f"p99 of its lag within {limit}, 99 % of the changes done, none waits"
+    within = f"(p99 of its lag within {limit})"
     if at.repeats < REPEATS and at.low != at.high:
         few = f"{several(at.repeats, 'repeat')}: it takes {REPEATS}"
         seen = _seen(sweep, found.lag_limit_ms)
-        text = f"{within} in each repeat {seen}"
-        short = f"Seen in {several(at.repeats, 'repeat')}: ZooKeeper kept up with {OURS} {seen}"
+        top = ", the highest measured" if _kept_up(sweep, found.lag_limit_ms)[1] else ""
+        text = f"Kept up: {meaning}. In each repeat {seen}"
+        once = several(at.repeats, "repeat")
+        short = f"In {once} ZooKeeper kept up with {OURS} {seen}{top} {within}"
         if beside is not None:
-            theirs = f", with {whose(beside)} {_seen(beside, found.lag_limit_ms)}"
-            text, short = text + theirs, short + theirs
-        word = f"{seen[:1].upper()}{seen[1:]}, as far as seen"
+            theirs = f"with {whose(beside)} {_seen(beside, found.lag_limit_ms)}"
+            text, short = f"{text}, {theirs}", f"{short}; {theirs}"
+        word = f"{seen[:1].upper()}{seen[1:]}"
         sure = f"none, of {few} for an interval"
         return Answer(question, word, "open", f"{text}.", f"{short}.", sure)
-    short = f"ZooKeeper keeps up with {OURS} {_up_to(at)}"
+    short = f"ZooKeeper keeps up with {OURS} {_up_to(at)} {within}"
+    text = f"Kept up: {meaning}. Ours {_up_to(at)}."
     if beside is not None and beside.unblocked is not None:
         theirs = _up_to(beside.unblocked)
         text += f" With {whose(beside)}, seen by the same instrument: {theirs}."
-        short += f", with {whose(beside)} {theirs}"
+        short += f"; with {whose(beside)} {theirs}"
     sure = f"by the interval of the median of {several(at.repeats, 'repeat')} or more"
     return Answer(question, _word(at), "good" if at.low else "open", text, f"{short}.", sure)
 
 
-def _seen(sweep: SweepOfRates, limit_ms: float) -> str:
-    """Up to which rate all runs there and below kept up, whatever chance had to do with it."""
+def _kept_up(sweep: SweepOfRates, limit_ms: float) -> tuple[list[float], bool]:
+    """Rates up to which all runs kept up, whatever chance had to do with it; whether all did."""
     held: dict[float, bool] = {}
     for run in sweep.runs:
         lag_ms, rate = run.lag_p99_high_ms, run.rate or 0.0
         kept_up = lag_ms is not None and lag_ms <= limit_ms and not run.blocked_operations
         held[rate] = held.get(rate, True) and kept_up and (run.achieved or 0.0) >= ACHIEVED
     rates = [*itertools.takewhile(lambda rate: held[rate], held)]
+    return rates, len(rates) == len(held)
+
+
+def _seen(sweep: SweepOfRates, limit_ms: float) -> str:
+    """The highest of these rates."""
+    rates, _ = _kept_up(sweep, limit_ms)
     return f"up to {rates[-1]:,.0f} changes/s" if rates else "at no rate"
 
 
@@ -131,7 +144,7 @@ def _key(limit: Limited) -> Key | None:
     return None if limit.by is None else limit.by.key
 
 
-def _limit(sweep: SweepOfRates | None, beside: SweepOfRates | None) -> Answer:
+def _limit(sweep: SweepOfRates | None, beside: SweepOfRates | None, limit_ms: float) -> Answer:
     question = "What limited it?"
     if sweep is None:
         return Answer(question, "Not asked", "open", "There is no sweep of rates.", "")
@@ -142,23 +155,20 @@ def _limit(sweep: SweepOfRates | None, beside: SweepOfRates | None) -> Answer:
         top = f"Up to {sweep.runs[-1].rate:,.0f} changes/s nothing that was measured was full."
         if not_known:
             return Answer(question, "Nothing known", "open", top, "", not_known)
-        return Answer(question, "Nothing", "good", top, "Nothing limited it.", "measured")
+        return Answer(question, "Nothing", "good", top, "Nothing was full.", "measured")
     rate, first = limit
     name = first.by.name if first.by is not None else "something"
     name = f"{name[:1].upper()}{name[1:]}"
-    follows = (
-        " so how much more ZooKeeper can take was not measured" if first.zookeeper is False else ""
-    )
-    text, also = f"First at {rate:,.0f} changes/s. {first.text}.", ""
+    still = ", though ZooKeeper kept up there" if rate in _kept_up(sweep, limit_ms)[0] else ""
+    text = f"From {rate:,.0f} changes/s on{still}. {first.text}."
     theirs = None if beside is None else first_limit(beside)
     if beside is not None and theirs is not None:
-        text += f" With {whose(beside)} first at {theirs[0]:,.0f} changes/s."
+        text += f" With {whose(beside)} from {theirs[0]:,.0f} changes/s on."
         if _key(theirs[1]) is not _key(first):
             text += f" {theirs[1].text}."
-        also = f" (with {whose(beside)} from {theirs[0]:,.0f})"
-    short = f"{name} limited it from {rate:,.0f} changes/s on{also},{follows}"
+    short = f"{name} {'were' if name.endswith('s') else 'was'} full first."
     sure = f"not certain: {not_known}" if not_known else "as measured"
-    return Answer(question, name, "full", text, f"{short.rstrip(',')}.", sure)
+    return Answer(question, name, "full", text, short, sure)
 
 
 def _blocked(found: Conclusions) -> Answer:
