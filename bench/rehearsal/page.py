@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
-from bench.rehearsal.verdict import NOT_SHOWN, Rehearsal, table, verdict
-from bench.report.blocks import Block, Note, ReportSection, ReportTable, TableColumn, render
+from typing import Final
+
+from bench.rehearsal.verdict import (
+    NOT_REHEARSED,
+    NOT_SHOWN,
+    REHEARSED,
+    Rehearsal,
+    table,
+    verdict,
+)
+from bench.report.blocks import (
+    Answer,
+    Block,
+    Note,
+    ReportSection,
+    ReportTable,
+    TableColumn,
+    render,
+)
 from bench.report.findings import Finding
+from emulator.config.words import duration, several
+
+ROLLBACK: Final = "rollback"
+"""The phase in which going back is rehearsed; a test holds it to be one."""
 
 
 def page(found: Rehearsal) -> str:
@@ -23,13 +44,84 @@ def page(found: Rehearsal) -> str:
         if lines
     ]
     reasons = [Finding(one.kind, one.text, warning=True) for one in found.reasons]
-    return render(f"Rehearsal of {found.dump}", reasons, sections, verdict(found))
+    title = f"Rehearsal of {found.dump}"
+    return render(title, reasons, sections, verdict(found), answers=rehearsal_answers(found))
+
+
+def rehearsal_answers(found: Rehearsal) -> tuple[Answer, ...]:
+    """Whether the cluster can migrate, what now, whether it can go back, and what waited."""
+    return _can(found), _what_now(found), _back(found), _waits(found)
+
+
+def _can(found: Rehearsal) -> Answer:
+    question = "Can this cluster migrate?"
+    if found.go:
+        count = several(len(found.phases), "phase")
+        text = f"{count} rehearsed with emulated brokers, none failed."
+        if found.warnings:
+            text += f" {several(len(found.warnings), 'warning')} below, which do not decide."
+        return Answer(question, "Yes, as rehearsed", "good", text, "")
+    count = several(len(found.reasons), "reason")
+    first = found.reasons[0].text if found.reasons else "nothing was rehearsed"
+    return Answer(question, "Not as it is", "bad", f"{count} below; the first: {first}.", "")
+
+
+def _what_now(found: Rehearsal) -> Answer:
+    question = "What now?"
+    if found.go:
+        text = (
+            "Rehearse again with your own brokers, on a clone of the cluster (docs/clone.md): this "
+            "run had emulated brokers, which store no records."
+        )
+        return Answer(question, "Rehearse on a clone", "good", text, "")
+    text = "Mend what the reasons below name, take a dump again, and run the same command."
+    return Answer(question, "Mend it, and repeat", "bad", text, "")
+
+
+def _back(found: Rehearsal) -> Answer:
+    question = "Can I go back?"
+    by_name = {one.phase: one for one in found.phases}
+    one = by_name.get(ROLLBACK)
+    if one is None or one.state == NOT_REHEARSED:
+        return Answer(question, "Not known", "open", "Going back was not rehearsed.", "")
+    if one.state != REHEARSED:
+        return Answer(question, "Not as it is", "bad", f"The rollback failed: {one.why}.", "")
+    brokers = len(found.brokers)
+    took = f"kraft-bridge rollback took {one.seconds:.0f} s here" if one.seconds else "rehearsed"
+    text = (
+        f"In dual write it takes {several(brokers, 'restart of a broker', 'restarts of brokers')}, "
+        f"with all brokers in KRaft mode {2 * brokers}; {took}. "
+        "After finalising there is no way back."
+    )
+    return Answer(question, "Yes, until it is finalised", "good", text, "")
+
+
+def _waits(found: Rehearsal) -> Answer:
+    question = "What waited, and how long?"
+    gaps = [(one.without_controller_s or 0.0, one.phase) for one in found.phases]
+    changes = [(one.longest_change_s or 0.0, one.phase) for one in found.phases]
+    blocked_s = [one.blocked_s for one in found.phases if one.blocked_s is not None]
+    if not blocked_s:
+        return Answer(question, "Not known", "open", "No phase with a controller was begun.", "")
+    (gap, at), (change, change_at) = max(gaps), max(changes)
+    text = (
+        f"The longest change took {duration(1e3 * change)} ({change_at}); there was no controller "
+        f"for {duration(1e3 * gap)} ({at}) at most; ZooKeeper blocked KRaft for "
+        f"{duration(1e3 * sum(blocked_s))}."
+    )
+    return Answer(question, f"At most {duration(1e3 * change)}", "plain", text, "")
 
 
 def _whys(found: Rehearsal) -> list[Block]:
-    """What each phase does, why it did not come to its end, and what going back takes then."""
+    """What each phase does, why it did not come to its end, and what going back takes then.
+
+    The last only where it is other than behind the phase before.
+    """
     lines: list[Block] = []
+    last = ""
     for one in found.phases:
-        parts = (one.did, one.why, f"to go back: {one.going_back}" if one.going_back else "")
-        lines.append(Note(f"{one.phase}: {'; '.join(filter(None, parts))}"))
+        back = "" if one.going_back == last else f"to go back: {one.going_back}"
+        last = one.going_back
+        parts = filter(None, (one.did, one.why, back))
+        lines.append(Note(f"{one.phase}: {'; '.join(parts)}"))
     return lines

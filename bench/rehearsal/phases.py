@@ -248,7 +248,7 @@ PHASES: Final = (
         "wait",
         "controllers start; brokers restart with the migration on",
         wait,
-        Takes(3.0, broker_s=0.2),
+        Takes(5.4, broker_s=0.15),
         _BEFORE,
     ),
     RehearsedPhase("copy", "the metadata is copied", copy, Takes(0.5, thousand_s=0.07), _MIGRATING),
@@ -270,21 +270,21 @@ PHASES: Final = (
         "to KRaft mode",
         "brokers restart in KRaft mode",
         to_kraft,
-        Takes(0.0, broker_s=1.0, both_s=0.17),
+        Takes(5.0, broker_s=0.85, both_s=0.17),
         _UNDER_LOAD,
     ),
     RehearsedPhase(
         "and back",
         "brokers restart in ZooKeeper mode",
         from_kraft,
-        Takes(0.0, broker_s=0.6, both_s=0.12),
+        Takes(5.0, broker_s=0.45, both_s=0.12),
         _ROLLED,
     ),
     RehearsedPhase(
         "rollback",
         "kraft-bridge rollback --yes; brokers as they were",
         rollback,
-        Takes(5.0, thousand_s=4.0),
+        Takes(4.0, thousand_s=3.8, waited_s=16.0),  # until the sessions of killed brokers end
     ),
     RehearsedPhase(
         "second attempt",
@@ -293,10 +293,17 @@ PHASES: Final = (
         Takes(5.0, broker_s=0.2, thousand_s=2.0),
     ),
     RehearsedPhase(
-        "roll", "brokers restart in KRaft mode", roll, Takes(0.0, broker_s=1.0, both_s=0.17), _AGAIN
+        "roll",
+        "brokers restart in KRaft mode",
+        roll,
+        Takes(5.0, broker_s=0.85, both_s=0.17),
+        _AGAIN,
     ),
     RehearsedPhase(
-        "hold", "controllers restart without the flag", hold, Takes(5.0, waited_s=AFTER_S)
+        "hold",
+        "controllers restart without the flag",
+        hold,
+        Takes(2.5, broker_s=0.09, waited_s=AFTER_S),
     ),
     RehearsedPhase(
         "finalise", "kraft-bridge finalise --yes", finalise, Takes(1.0, waited_s=AFTER_S)

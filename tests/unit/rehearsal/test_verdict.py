@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from bench.rehearsal.page import page
+from bench.rehearsal.page import ROLLBACK, page, rehearsal_answers
+from bench.rehearsal.phases import PHASES
 from bench.rehearsal.verdict import (
     FAILED,
     NOT_REHEARSED,
@@ -71,6 +72,51 @@ def test_each_reason_alone_is_a_no_go_that_names_it(reason: str) -> None:
     assert text(found).splitlines()[-1].startswith("NO-GO: 1 reason ")
     assert [f"{one['kind']}: {one['text']}" for one in as_json(found)["reasons"]] == [reason]
     assert reason.partition(": ")[2] in page(found)
+
+
+def test_the_page_begins_with_what_to_do_and_whether_one_can_go_back() -> None:
+    found = played()
+    found.brokers = [{}, {}, {}]
+    assert {one.state for one in rehearsal_answers(found)} == {"good", "open"}, "no rollback yet"
+    found.phases.append(PhaseFigures(ROLLBACK, "x", REHEARSED, begin_s=2.0, end_s=22.0))
+    can, now, back, _ = rehearsal_answers(found)
+    assert [can.state, now.state, back.state] == ["good", "good", "good"]
+    assert "1 warning below" in can.text
+    assert "docs/clone.md" in now.text
+    assert "3 restarts of brokers, with all brokers in KRaft mode 6" in back.text
+    assert "took 20 s" in back.text
+    found.phases[-1].state, found.phases[-1].why = FAILED, "because"
+    can, now, back, _ = rehearsal_answers(found)
+    assert [can.state, now.state, back.state] == ["bad", "bad", "bad"]
+    assert "The rollback failed: because" in back.text
+    assert "the first: rollback: failed: because" in can.text
+    assert {one.state for one in rehearsal_answers(Rehearsal("x", 0, 0, 1.0))} == {"bad", "open"}
+
+
+def test_what_going_back_takes_is_said_where_it_changes() -> None:
+    found = played()
+    found.phases += [PhaseFigures(name, "x", REHEARSED) for name in ("roll", "hold")]
+    for one, back in zip(found.phases, ("do a", "do a", "do b", "do a"), strict=True):
+        one.going_back = back
+    assert [page(found).count(f"to go back: {one}") for one in ("do a", "do b")] == [2, 1]
+
+
+def test_going_back_is_a_phase() -> None:
+    assert ROLLBACK in {one.name for one in PHASES}
+
+
+def test_what_waited_longest_is_named_with_its_phase() -> None:
+    found = played()
+    wait, copy = found.phases
+    wait.blocked_s = copy.blocked_s = 0.25
+    wait.longest_change_s, copy.longest_change_s, copy.without_controller_s = 0.1, 1.336, 1.82
+    waited = rehearsal_answers(found)[3]
+    assert waited.word == "At most 1.34 s"
+    assert waited.text == (
+        "The longest change took 1.34 s (copy); there was no controller for 1.82 s (copy) at most; "
+        "ZooKeeper blocked KRaft for 500 ms."
+    )
+    assert "<h2>What waited, and how long?</h2>" in page(found)
 
 
 def test_nothing_that_was_played_is_no_go() -> None:
