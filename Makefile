@@ -131,7 +131,7 @@ conformance: $(ENV) $(JARS) $(MATRIX) $(LIFE) ## the judge on Kafka 3.4.1, 3.9.2
 rehearse: $(ENV) ## a whole migration on three dumps: recorded, spoilt in five ways, and 2,000 topics x 10 with 30 brokers
 	$(PY) -m tools.rehearse
 
-look: $(ENV) $(JARS) ## the reports of docs/examples, and the live page in four phases of a migration of real brokers, in Chromium; pictures to OUT (out/look) and the docs
+look: $(ENV) $(JARS) ## the reports of docs/examples, and the live page in five phases of a migration of real brokers, in Chromium; pictures to OUT (out/look) and the docs
 	command -v chromium > /dev/null && command -v pngquant > /dev/null || { apt-get update && apt-get install -y --no-install-recommends chromium pngquant fonts-dejavu-core; }
 	$(PY) -m tools.look $(or $(OUT),out/look)
 

@@ -1,9 +1,10 @@
 """The reports of docs/examples and the live page in a real browser: ``make look``.
 
-The live page is that of a migration of real brokers, in each of four phases. Each page is opened at
+The live page is that of a migration of real brokers, in each of five phases. Each page is opened at
 two widths, light and dark. What must hold: nothing is wider than the window, no text has a contrast
-below 4.5, the page's policy and its script complain of nothing; of the live page also: an arrow key
-shows an earlier figure, a hostile name stays text, and no "null" is shown. Its pictures of 1280 px
+below 4.5, the page's policy and its script complain of nothing, the first two answers of a report
+are on the first screen; of the live page also: so is the next step, an arrow key shows an earlier
+figure, a hostile name stays text, and no "null" is shown. Its pictures of 1280 px
 go to docs/pictures, all to the folder that is given.
 
 Chromium is driven over a pair of pipes, by its DevTools protocol: no library, no port.
@@ -39,6 +40,7 @@ BYTES_MAX: Final = 100_000
 WIDTHS: Final = (1280, 390)
 SCHEMES: Final = ("light", "dark")
 HEIGHT: Final = 900
+_HOLD: Final = "kraftbridge.finalise.hold"
 
 
 class LookError(Exception):
@@ -215,6 +217,12 @@ _HOSTILE: Final = """(() => {
 
 _NO_WORDS: Final = r"""document.body.innerText.match(/\b(null|undefined|NaN)\b/g) || []"""
 """What a script shows by mistake."""
+_BELOW: Final = """[...document.querySelectorAll("%s")].slice(0, 2)
+  .filter(one => one.getBoundingClientRect().bottom > innerHeight)
+  .map(one => one.textContent.slice(0, 60))"""
+"""What of the first two of a kind is below the first screen."""
+_NEXT_BELOW: Final = _BELOW % "#back-now, #next .edge, #next .what"
+_ANSWERS_BELOW: Final = _BELOW % ".answer"
 
 
 def looked_at(seen: Browser, url: str, name: str, out: Path) -> list[str]:
@@ -239,6 +247,7 @@ def looked_at(seen: Browser, url: str, name: str, out: Path) -> list[str]:
             if seen.value(_KEYS) != [True, False]:
                 wrong.append(f"{where}: an arrow key shows no earlier figure")
             wrong += [f"{where}: {one} is shown" for one in seen.value(_NO_WORDS)]
+            wrong += [f"{where}: below the first screen: {one}" for one in seen.value(_NEXT_BELOW)]
             (out / f"live-{name}-{width}-{scheme}.png").write_bytes(seen.picture(whole=True))
             if (width, scheme) == (WIDTHS[0], SCHEMES[0]):
                 small = few_colours(seen.picture())
@@ -271,6 +280,8 @@ def report_looked_at(seen: Browser, page: Path, out: Path) -> list[str]:
             if wide > width:
                 wrong.append(f"{where}: {wide} px wide")
             wrong += [f"{where}: contrast of {one}" for one in seen.value(_CONTRAST)]
+            below = seen.value(_ANSWERS_BELOW)
+            wrong += [f"{where}: below the first screen: {one}" for one in below]
             (out / f"report-{page.stem}-{width}-{scheme}.png").write_bytes(seen.picture(whole=True))
             if (page.stem, width, scheme) == ("demo", WIDTHS[0], SCHEMES[0]):
                 (PICTURES / "report-demo.png").write_bytes(few_colours(seen.picture()))
@@ -313,6 +324,13 @@ def phases(cluster: KafkaCluster, bridge: Bridge) -> Iterator[str]:
     yield "in-kraft"
     bridge.stop(PATIENCE_S)
     bridge.extra["zookeeper.metadata.migration.enable"] = "false"
+    bridge.extra[_HOLD] = "true"
+    bridge.start().wait_started()
+    bridge.wait_status("the hold", lambda one: bool(one["phase"]["name"] == "finalising"))
+    bridge.wait_unfenced(broker.id for broker in cluster.brokers)
+    yield "held"
+    bridge.stop(PATIENCE_S)
+    del bridge.extra[_HOLD]
     bridge.start().wait_started()
     bridge.wait_status("the end", lambda one: bool(one["phase"]["name"] == "final"))
     bridge.wait_unfenced(broker.id for broker in cluster.brokers)

@@ -66,8 +66,8 @@ Advice: TypeAlias = Callable[[Document, str], tuple[str, Sequence[Mapping[str, A
 it; the verb that starts a controller hands it in."""
 Row: TypeAlias = tuple[float | None, ...]
 _STOP: Final = (
-    "kraft-bridge rollback stops the controllers, then each broker restarts without the keys of "
-    "the migration"
+    "run kraft-bridge rollback, which stops the controllers; at the end restart each broker "
+    "without the keys of the migration"
 )
 
 
@@ -392,24 +392,25 @@ def _back(status: Document) -> tuple[str, str, str]:
     if elsewhere := _elsewhere(status):
         return "wait", *elsewhere
     if name == "final":
-        return "none", "There is no way back", "the migration is final"
+        return "none", "No", "the migration is final"
     if name == "not migrating":
         return "ok", "Nothing to go back from", "no migration was begun"
     if migration is None:
-        text = f"start a controller with {MIGRATION}=true again; then this line says what it costs"
-        return "wait", "Still possible", text
+        text = f"start a controller with {MIGRATION}=true again; then this line says what it takes"
+        return "wait", "Yes, still", text
     back = migration["going_back"]
     if not back["possible"]:
-        return "none", "There is no way back", back["text"]
+        return "none", "No", back["text"]
     if name in _ENDED or (not status["active"] and name not in _NOT_COPIED):
-        return "wait", "See below", "this controller does not know it"
+        return "wait", "Not known to this controller", "see below"
     if name in _NOT_COPIED:
-        return "ok", "Nothing was copied", f"{_STOP}; no change is lost"
+        text = f"ZooKeeper still has everything, as nothing was copied yet. To go back {_STOP}"
+        return "ok", "Yes; no change is lost", text
     lost, level = _lost(migration)
     kraft, brokers = back["brokers_in_kraft_mode"], status["phase"]["brokers"]
-    first = f"{kraft} of {brokers} brokers restart in ZooKeeper mode, then " if kraft else ""
-    costs = f"Costs {several(kraft + brokers, 'restart of brokers', 'restarts of brokers')}"
-    return level, costs, f"{first}{_STOP}; {lost}"
+    first = f"first restart {kraft} of {brokers} brokers in ZooKeeper mode; then " if kraft else ""
+    restarts = several(kraft + brokers, "restart of a broker", "restarts of brokers")
+    return level, f"Yes, with {restarts}; {lost}", f"{first}{_STOP}"
 
 
 def _lost(migration: Mapping[str, Any]) -> tuple[str, str]:

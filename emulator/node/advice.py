@@ -110,7 +110,8 @@ def cost(image: Image, found: Status, leader_epoch: int, *, leads: bool = True) 
     if found.phase in _STUCK:
         return f"Not known to this controller, as it is {found.phase}. {PLAN} shows the steps."
     if image.migration_state != MigrationState.MIGRATION:
-        return f"Nothing was copied. At any time {BACK}. Then {RESTART}."
+        kept = "ZooKeeper still has everything: nothing was copied yet."
+        return f"{kept} To go back: {BACK}. Then {RESTART}."
     steps = []
     if not leads:
         steps.append("What ZooKeeper lacks is known to the controller that leads: ask it.")

@@ -99,7 +99,10 @@ def _told(**more: Any) -> Any:
             _image(MigrationState.PRE_MIGRATION),
             _told(),
             True,
-            f"Nothing was copied. At any time {BACK}. Then {RESTART}.",
+            (
+                "ZooKeeper still has everything: nothing was copied yet. "
+                f"To go back: {BACK}. Then {RESTART}."
+            ),
         ),
     ],
 )

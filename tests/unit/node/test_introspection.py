@@ -229,7 +229,7 @@ def test_what_going_back_costs_is_said_in_each_phase(node: Node) -> None:
         return advice.cost(image, told, node.raft.leader_epoch)
 
     kraft = r.RegisterBrokerRecord(broker_id=1)
-    assert "Nothing was copied" in cost(MigrationState.PRE_MIGRATION)
+    assert "nothing was copied yet" in cost(MigrationState.PRE_MIGRATION)
     dual = cost(MigrationState.MIGRATION, kraft, lag_changed_records=7)
     assert dual.startswith("7 changes are not in ZooKeeper yet; no change is lost")
     assert "1 broker is in KRaft mode" in dual
