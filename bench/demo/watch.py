@@ -89,9 +89,10 @@ class Watch:
 
     def table(self) -> Table:
         """What the foot of a terminal shows."""
-        table = Table.grid(padding=(0, 2, 0, 0))
+        # What is too wide is cut in the second column: the first one keeps its width.
+        table = Table.grid(padding=(0, 2, 0, 0), expand=True)
         table.add_column(style="bold", no_wrap=True)
-        table.add_column(no_wrap=True, overflow="ellipsis")
+        table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
         status = self.status
         if not status:
             table.add_row("controller", "starting")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
+
+import pytest
+from rich.console import Console
 
 from bench.demo.controllers import Controllers
 from bench.demo.narrator import Narrator
@@ -28,3 +32,25 @@ def test_the_longest_lag_is_what_leaders_counted() -> None:
     with Watch(leaders, Narrator(), []) as watch:
         wait_for("all looks", lambda: len(leaders.left) == 1)
     assert watch.lag_max == 1_312
+
+
+@pytest.mark.parametrize("width", [40, 60, 120])
+def test_a_narrow_terminal_cuts_what_is_said_and_not_of_what(width: int) -> None:
+    leaders = _Leaders()
+    status = leaders.status()
+    status["migration"] |= {"committed_offset": 1_247, "confirmed_offset": 1_107}
+    watch = Watch(leaders, Narrator(), [0])
+    watch.states, watch.status = ["INACTIVE", "WAIT_FOR_CONTROLLER_QUORUM", "DUAL_WRITE"], status
+    console = Console(file=io.StringIO(), width=width)
+    console.print(watch.table())
+    file: Any = console.file
+    lines = file.getvalue().splitlines()
+    assert [line.split("  ")[0] for line in lines] == [
+        "driver",
+        "broker 0",
+        "waiting",
+        "copied",
+        "lag",
+        "offsets",
+    ]
+    assert max(map(len, lines)) <= width
