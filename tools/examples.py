@@ -5,9 +5,14 @@ bench. To take another run instead:
 
     python -m tools.examples keep demo out/demo-DATE    # of a run of `kraft-bridge demo`
     python -m tools.examples fail out/examples          # runs one that fails, and keeps it
-    python -m tools.examples keep sweep out/bench/report knee   # scenarios of a `make bench`
+    python -m tools.examples keep sweep out/examples/report sweep   # scenarios of bench runs
 
-The sweep also shows the cells of docs/rows/predict-*.jsonl.
+The rows of the sweep are those of docs/examples/sweep.toml:
+
+    kraft-bridge bench run docs/examples/sweep.toml --out out/examples
+    kraft-bridge analyze out/examples/sweep --out out/examples/report
+
+It also shows the cells of docs/rows/predict-*.jsonl.
 """
 
 from __future__ import annotations

@@ -51,5 +51,11 @@ def test_each_shows_what_it_is_for() -> None:
         r"Not safe: \d of \d+ checks of safety failed\. Do not finalise\.", verdict("failed")
     )
     assert "ZooKeeper blocked KRaft for " in verdict("failed")
-    assert "limited it from" in verdict("sweep")
-    assert "It blocked KRaft only while it was stalled" in verdict("sweep")
+    assert "ZooKeeper kept up with kraft-bridge up to " in verdict("sweep").replace("keeps", "kept")
+    assert verdict("sweep").endswith(" full first.")
+    assert "Only while it was stalled" in (HOME / "sweep.html").read_text()
+    for name in ("demo", "failed"):
+        html = (HOME / f"{name}.html").read_text()
+        assert "What now, and can I go back?" in html
+        assert "3 restarts of brokers" in html
+        assert "The slowest change took " in html
