@@ -22,13 +22,13 @@ NO_JAVA := not jars and not jvm and not spark and not slow
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test forget quick fmt lint type laws values cost sim endurance fuzz oracle chaos mutants mutation bench predict matrix life kafka-tests conformance rehearse look alerts compose requirements package site docs uplot jars clean
+.PHONY: help demo test forget quick fmt lint type laws values cost sim endurance fuzz oracle chaos mutants mutation bench predict matrix life kafka-tests conformance rehearse look alerts compose images requirements package site docs uplot jars clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r t d; \
 	  do printf '  make %-14s %s\n' "$$t" "$$d"; done
 
-CONTAINER := docker build -f compose/Dockerfile -t kraft-bridge . && docker run -it kraft-bridge kraft-bridge demo
+CONTAINER := make package SETS=none && docker build -f compose/Dockerfile -t kraft-bridge . && docker run -it kraft-bridge kraft-bridge demo
 ifneq ($(filter demo,$(MAKECMDGOALS)),)
   ifneq ($(shell uname -s),Linux)
     $(error The demonstration runs on Linux only; in its container: $(CONTAINER))
@@ -141,8 +141,12 @@ alerts: $(ENV) $(JARS) ## the alert rules in a real Prometheus: each fires once 
 	  (cd .cache/prometheus && apt-get download prometheus && dpkg-deb -x prometheus_*.deb .); }
 	$(PY) -m tools.alerts
 
-compose: $(ENV) ## an image, a migration and an analysis in containers, by Docker or podman (8 to 21 minutes)
-	$(PY) -m bench.compose.story
+compose: $(ENV) ## an image of the wheel, a migration and an analysis in containers, by Docker or podman (8 to 21 minutes; STORY=build, migration or analysis: that one)
+	$(PY) -m tools.images --wheel
+	$(PY) -m bench.compose.story $(if $(STORY),--only $(STORY))
+
+images: $(ENV) ## both images of the wheel, each built twice: the same files with the same digests, sizes, not root (10 to 30 minutes; IMAGE=name)
+	$(PY) -m tools.images $(if $(IMAGE),--only $(IMAGE))
 
 requirements: $(ENV) ## which requirements the last runs proved, and by what kind of test
 	$(PY) -m tools.requirements

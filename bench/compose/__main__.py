@@ -7,8 +7,8 @@ import os
 import signal
 import sys
 
-from bench.compose import control, health, plan
-from bench.compose.node import Node, zookeeper
+from bench.compose import control, health
+from bench.compose.node import ALONE, Node
 
 
 def main() -> int:
@@ -24,8 +24,8 @@ def main() -> int:
         verbs.add_parser(name, help=(step.__doc__ or "").partition("\n")[0])
     given = parser.parse_args()
     match given.verb:
-        case "node" if given.name == plan.ZOOKEEPER:
-            command = zookeeper()
+        case "node" if (command_of := ALONE.get(given.name)) is not None:
+            command = command_of()
             os.execvp(command[0], [*command])  # noqa: S606 - it takes the place of this process
         case "node":
             control.folder(given.name).mkdir(parents=True, exist_ok=True)

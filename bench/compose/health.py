@@ -23,6 +23,8 @@ def healthy(name: str) -> bool:
     kind, _, number = name.partition("-")
     if kind == plan.ZOOKEEPER:
         return _four_letters(plan.ZOOKEEPER, plan.ZOOKEEPER_PORT, b"ruok") == b"imok"
+    if kind == plan.PROMETHEUS:
+        return _answers(f"{plan.prometheus_url()}/-/ready")
     if kind == "broker":
         return _accepts(name, plan.BROKERS[int(number)])
     if kind == "controller":

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import Final
 
-from bench.compose import control, plan
+from bench.compose import board, control, plan
 from bench.compose.health import healthy
 from bench.compose.plan import ServerMode
 from emulator.servers.jars import kafka_jars, zookeeper_jars
@@ -135,7 +135,7 @@ class Node:
 
 
 def zookeeper() -> Sequence[str]:
-    """The command of ZooKeeper; it needs no supervisor, as no step restarts it."""
+    """The command of ZooKeeper."""
     folder = control.folder(plan.ZOOKEEPER)
     folder.mkdir(parents=True, exist_ok=True)
     lines = {
@@ -149,6 +149,25 @@ def zookeeper() -> Sequence[str]:
     jars = os.pathsep.join(map(str, zookeeper_jars()))
     main = "org.apache.zookeeper.server.ZooKeeperServerMain"
     return [*_FAST, "-Xmx256m", "-cp", jars, main, file]
+
+
+def prometheus() -> Sequence[str]:
+    """The command of Prometheus, which looks at the controllers."""
+    folder = control.folder(plan.PROMETHEUS)
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "prometheus.yml"
+    file.write_text(plan.prometheus(str(board.folder() / "kraft-bridge.rules.yml")))
+    given = {
+        "config.file": file,
+        "storage.tsdb.path": folder / "data",
+        "web.listen-address": plan.prometheus_url().removeprefix("http://"),
+        "log.level": "warn",
+    }
+    return ["prometheus", *(f"--{key}={value}" for key, value in given.items())]
+
+
+ALONE: Final = {plan.ZOOKEEPER: zookeeper, plan.PROMETHEUS: prometheus}
+"""Servers that no step restarts, and the command of each."""
 
 
 def _write(name: str, properties: plan.Properties) -> str:

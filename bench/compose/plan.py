@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
 from typing import Final
 
 RELEASE: Final = "3.9.2"
 ZOOKEEPER: Final = "zookeeper"
 ZOOKEEPER_PORT: Final = 12181
+PROMETHEUS: Final = "prometheus"
+PROMETHEUS_PORT: Final = 19090
 BROKERS: Final = {1: 19092, 2: 19192, 3: 19292}
 """Broker id -> port of its listener CLIENT; INTERNAL is one below."""
 CONTROLLERS: Final = {3000: 19093, 3001: 19193, 3002: 19293}
@@ -15,7 +18,7 @@ CONTROLLERS: Final = {3000: 19093, 3001: 19193, 3002: 19293}
 _METRICS: Final = 311
 PORTS: Final = {
     "migration": sorted(
-        {ZOOKEEPER_PORT}
+        {ZOOKEEPER_PORT, PROMETHEUS_PORT}
         | {port - less for port in BROKERS.values() for less in (0, 1)}
         | {port + more for port in CONTROLLERS.values() for more in (0, _METRICS)}
     ),
@@ -58,9 +61,37 @@ def zookeeper_hosts() -> str:
     return f"{ZOOKEEPER}:{ZOOKEEPER_PORT}"
 
 
-def url(number: int) -> str:
-    """Where a controller answers ``/status``."""
-    return f"http://{controller_name(number)}:{CONTROLLERS[number] + _METRICS}"
+def url(number: int, host: str = "") -> str:
+    """Where a controller answers ``/status`` and shows its live page.
+
+    Args:
+        number: its node id.
+        host: by which it is asked; its own name, which only containers know, if empty.
+    """
+    return f"http://{host or controller_name(number)}:{CONTROLLERS[number] + _METRICS}"
+
+
+def prometheus_url(host: str = PROMETHEUS) -> str:
+    """Where Prometheus answers."""
+    return f"http://{host}:{PROMETHEUS_PORT}"
+
+
+def prometheus(rules: str) -> str:
+    """The configuration of Prometheus: it asks each controller every 5 s. JSON, which is YAML too.
+
+    Args:
+        rules: file with the alert rules.
+    """
+    targets = [url(each).removeprefix("http://") for each in CONTROLLERS]
+    return json.dumps(
+        {
+            "global": {"scrape_interval": "5s", "evaluation_interval": "5s"},
+            "rule_files": [rules],
+            "scrape_configs": [
+                {"job_name": "kraft-bridge", "static_configs": [{"targets": targets}]}
+            ],
+        }
+    )
 
 
 def voters() -> str:

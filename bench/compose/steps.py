@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, Final, TypeVar
 
-from bench.compose import control, plan, spark
+from bench.compose import board, control, plan, spark
 from bench.compose.plan import BROKERS, CONTROLLERS, ServerMode, broker_name, controller_name
 from bench.lines import print_line
 from bench.load import cluster_api as api
@@ -144,7 +144,7 @@ def load() -> None:
 
 STEPS: Final = {
     each.__name__: each
-    for each in (ready, migrate, roll, load, finalise, back, status, spark.workers)
+    for each in (ready, migrate, roll, load, finalise, back, status, board.board, spark.workers)
 }
 
 
@@ -160,7 +160,7 @@ def run(name: str) -> int:
     try:
         with _alone(name) if name in _ONE_AT_A_TIME else nullcontext():
             STEPS[name]()
-    except (StepError, TimeoutError) as error:
+    except (StepError, board.BoardError, TimeoutError) as error:
         sys.stderr.write(f"{name}: {error}\n")
         return 1
     except KeyboardInterrupt:

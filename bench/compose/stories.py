@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from bench.compose import plan
+
 _MIGRATION: Final = "docker compose -f compose/migration.yaml"
 _ANALYSIS: Final = "docker compose -f compose/analysis.yaml"
 _OPERATOR: Final = f"{_MIGRATION} exec operator"
@@ -25,11 +27,17 @@ class Command:
     """Texts that must occur in the command's output."""
     healthy: bool = False
     """Whether every health check of its file must hold afterwards."""
+    opens: tuple[str, ...] = ()
+    """Addresses of this machine that must answer afterwards, as in a browser."""
 
 
 _STATUS: Final = f"{_OPERATOR} rehearse status"
 _DESCRIBE: Final = f"{_TOPICS} --describe --topic orders"
 _WHOLE: Final = ("PartitionCount: 6", "ReplicationFactor: 3")
+_PAGES: Final = (
+    *(plan.url(each, "localhost") for each in plan.CONTROLLERS),
+    f"{plan.prometheus_url('localhost')}/-/ready",
+)
 
 BUILD: Final = (Command("docker build -f compose/Dockerfile -t kraft-bridge ."),)
 MIGRATION: Final = (
@@ -51,6 +59,7 @@ MIGRATION: Final = (
     Command(f"{_OPERATOR} rehearse migrate", ("broker-3: zookeeper -> migrating",)),
     Command(f"{_OPERATOR} rehearse load", ("), 0 failed, 0 without an answer",)),
     Command(f"{_OPERATOR} rehearse roll", ("broker-3: migrating -> kraft",)),
+    Command(f"{_OPERATOR} rehearse board", ("phase on the board: dual write",), opens=_PAGES),
     Command(f"{_OPERATOR} rehearse finalise", ("migrating -> kraft",)),
     Command(_STATUS, ("OK: final",), healthy=True),
     Command(f"{_MIGRATION} stop zookeeper"),
@@ -70,3 +79,5 @@ ANALYSIS: Final = (
     Command(f"{_ANALYSIS} down"),
     Command(f"{_MIGRATION} down --volumes"),
 )
+STORIES: Final = {"build": BUILD, "migration": MIGRATION, "analysis": ANALYSIS}
+"""In their order: the analysis reads the trace that the migration leaves."""

@@ -1,7 +1,8 @@
 """``make compose``: build the image, and run every command of ``compose/README.md``.
 
-Everything is taken down at the end, whatever happened. Exit code 1: a command failed, or did not
-say or leave what it has to, or a container or a volume is left, or nothing here runs containers.
+Everything is taken down at the end, whatever happened; after ``--only migration`` its trace is
+left, for ``--only analysis``. Exit code 1: a command failed, or did not say or leave what it has
+to, or a container or a volume is left, or nothing here runs containers.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -25,10 +27,12 @@ from emulator.servers.waiting import wait_for
 _COMMAND_S: Final = 600.0
 _BUILD_S: Final = 1800.0
 _HEALTHY_S: Final = 90.0
+_PAGE_S: Final = 10.0
 _DOWN: Final = (
     "docker compose -f compose/analysis.yaml down",
-    "docker compose -f compose/migration.yaml down --volumes",
+    "docker compose -f compose/migration.yaml down",
 )
+_FORGET: Final = "docker compose -f compose/migration.yaml down --volumes"
 _REPORT_BYTES_MIN: Final = 20_000
 _PROJECT: Final = "kraft-bridge-"
 _NAMELESS: Final = re.compile("[0-9a-f]{64}")
@@ -62,6 +66,8 @@ def play(engine: Engine, commands: Sequence[Command], folder: Path) -> None:
             _kept(folder / one.text.partition(" > ")[2], output)
         if one.healthy:
             _all_healthy(engine, one.text.split()[3])
+        for url in one.opens:
+            _opened(url)
         print_line(f"OK {time.monotonic() - begun:.1f} s")
 
 
@@ -91,35 +97,47 @@ def nothing_left(engine: Engine, before: frozenset[str]) -> None:
 
 
 def main() -> int:
-    """Build, play both stories, take everything down; returns the exit code."""
+    """Build, play the stories, take everything down; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m bench.compose.story", description=__doc__)
     parser.add_argument(
         "--logs", type=Path, help="folder for what each container said, before it is taken down"
     )
-    logs: Path | None = parser.parse_args().logs
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        try:
-            engine = find()
-            base_image(engine)
-            _down(engine)
-            before = volumes(engine)
-            try:
-                for story in (stories.BUILD, stories.MIGRATION, stories.ANALYSIS):
-                    play(engine, story, folder)
-            finally:
-                if logs is not None:
-                    _keep_logs(engine, logs)
-                _down(engine)
-            nothing_left(engine, before)
-        except (EngineError, StoryError, TimeoutError) as error:
-            sys.stderr.write(f"{error}\n")
-            return 1
-        except KeyboardInterrupt:
-            sys.stderr.write("interrupted: what ran was taken down\n")
-            return 130
-    print_line("compose OK: both stories ran, and nothing is left but the image")
+    parser.add_argument("--only", choices=stories.STORIES, help="this one; default: all")
+    given = parser.parse_args()
+    try:
+        engine = find()
+        base_image(engine)
+        _stories(engine, [given.only] if given.only else list(stories.STORIES), given.logs)
+    except (EngineError, StoryError, TimeoutError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted: what ran was taken down\n")
+        return 130
+    left = "the image and the trace" if given.only == "migration" else "the image"
+    print_line(f"compose OK: {given.only or 'both stories'}; nothing is left but {left}")
     return 0
+
+
+def _stories(engine: Engine, names: Sequence[str], logs: Path | None) -> None:
+    """Play stories, and take down what they started.
+
+    Raises:
+        EngineError: a port is taken.
+        StoryError: a command failed, or something is left.
+    """
+    _down(engine, forget="migration" in names)
+    before = volumes(engine)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            for name in names:
+                play(engine, stories.STORIES[name], Path(folder))
+        finally:
+            if logs is not None:
+                _keep_logs(engine, logs)
+            _down(engine, forget="analysis" in names)
+    if "analysis" in names:
+        nothing_left(engine, before)
 
 
 def _kept(path: Path, text: str) -> None:
@@ -128,8 +146,17 @@ def _kept(path: Path, text: str) -> None:
         raise StoryError(f"{path.name} is no report: {text[:400]!r}")
 
 
-def _down(engine: Engine) -> None:
-    for command in _DOWN:
+def _opened(url: str) -> None:
+    try:
+        with urllib.request.urlopen(url, timeout=_PAGE_S) as answer:  # noqa: S310 - of this machine
+            answer.read()
+    except OSError as error:
+        raise StoryError(f"{url} does not open on this machine: {error}") from error
+    print_line(f"  {url} opens")
+
+
+def _down(engine: Engine, *, forget: bool) -> None:
+    for command in (*_DOWN, *([_FORGET] if forget else [])):
         engine.run(engine.words(command), _COMMAND_S)
 
 

@@ -18,7 +18,7 @@ from emulator.servers.jars import kafka_jars, zookeeper_jars
 from emulator.servers.java import find_java
 
 CONTAINER: Final = (
-    "docker build -f compose/Dockerfile -t kraft-bridge . && "
+    "make package SETS=none && docker build -f compose/Dockerfile -t kraft-bridge . && "
     "docker run -it kraft-bridge kraft-bridge demo"
 )
 _MB: Final = 1_000_000

@@ -37,8 +37,9 @@ def test_every_service_has_a_health_check_of_its_own_name_and_no_root(file):
         assert "interval: 5s" in block
         assert "user: kraft-bridge\n" in block
         assert f"hostname: {name}\n" in block
-        assert "ports:" not in block
         assert "privileged" not in block
+        for published in re.findall(r"ports: (.*)", block):
+            assert re.fullmatch(r'\["127\.0\.0\.1:(\d+):\1"\]', published), published
 
 
 def test_the_images_do_not_run_as_root():
@@ -47,12 +48,36 @@ def test_the_images_do_not_run_as_root():
         assert "useradd --uid 10001 " in text
 
 
+def test_what_is_to_be_opened_is_published_to_this_machine_alone():
+    published = re.findall(r'ports: \["127.0.0.1:(\d+):', (COMPOSE / "migration.yaml").read_text())
+    opened = [url for one in stories.MIGRATION for url in one.opens]
+    assert [url.split("/")[2] for url in opened] == [f"localhost:{port}" for port in published]
+    page = (COMPOSE / "README.md").read_text()
+    assert all(f"http://localhost:{port}" in page for port in published)
+
+
+def test_both_images_are_made_from_the_wheel():
+    for text in (DOCKERFILE, PRODUCT):
+        assert "COPY dist/*.whl ./\n" in text
+        assert re.findall(r"COPY (?:emulator|wire|bench) ", text) == []
+        last = text.rpartition("\nFROM ")[2]
+        assert re.findall(r"^COPY (?:emulator|wire|bench|tools|dist)", last, re.MULTILINE) == []
+    assert "!dist/*.whl" in (ROOT / ".dockerignore").read_text().splitlines()
+
+
+def test_grafana_shows_the_board_from_prometheus():
+    text = (COMPOSE / "grafana.yaml").read_text()
+    assert "../packaging/kraft-bridge.grafana.json:" in text
+    assert "./grafana-source.yaml:" in text
+    source = (COMPOSE / "grafana-source.yaml").read_text()
+    assert f"url: {plan.prometheus_url()}\n" in source
+
+
 def test_the_image_of_the_wheel_has_no_java_and_no_spark():
     commands = re.sub(r"^#.*", "", PRODUCT, flags=re.MULTILINE)
     assert re.findall(r"jdk|jre|java|spark", commands) == []
     base = re.search(r"^FROM (\S+)$", DOCKERFILE, re.MULTILINE)[1]
     assert re.findall(r"^FROM (\S+)", commands, re.MULTILINE) == [base, base]
-    assert "!dist/*.whl" in (ROOT / ".dockerignore").read_text().splitlines()
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -66,20 +91,25 @@ def test_the_files_for_the_network_of_the_host_name_every_service(file):
 def test_the_services_are_the_servers_of_the_plan():
     brokers = {plan.broker_name(each) for each in plan.BROKERS}
     controllers = {plan.controller_name(each) for each in plan.CONTROLLERS}
-    wanted = {plan.ZOOKEEPER, "operator"} | brokers | controllers
+    wanted = {plan.ZOOKEEPER, plan.PROMETHEUS, "operator"} | brokers | controllers
     assert services("migration.yaml").keys() == wanted
     for name in wanted - {"operator"}:
         assert f'command: ["rehearse", "node", "{name}"]' in services("migration.yaml")[name]
 
 
 def test_every_port_is_one_of_its_own():
-    numbers = [plan.ZOOKEEPER_PORT, *plan.BROKERS.values(), *plan.CONTROLLERS.values()]
+    numbers = [
+        plan.ZOOKEEPER_PORT,
+        plan.PROMETHEUS_PORT,
+        *plan.BROKERS.values(),
+        *plan.CONTROLLERS.values(),
+    ]
     numbers += [port - 1 for port in plan.BROKERS.values()]
     numbers += [int(plan.url(each).rpartition(":")[2]) for each in plan.CONTROLLERS]
     spark = (COMPOSE / "analysis.yaml").read_text()
     numbers += map(int, re.findall(r'port", "(\d+)"', spark))
     assert sorted(numbers) == sorted(plan.PORTS["migration"] + plan.PORTS["analysis"])
-    assert len(set(numbers)) == len(numbers) == 19
+    assert len(set(numbers)) == len(numbers) == 20
     assert max(numbers) < 32768, "the kernel gives out higher ones"
 
 
@@ -89,7 +119,7 @@ def test_the_versions_named_are_those_that_are_pinned():
     page = (COMPOSE / "README.md").read_text()
     assert f"Spark {spark}" in page
     assert f"Kafka {plan.RELEASE}" in page
-    assert f"--only kafka-{plan.RELEASE} " in DOCKERFILE
+    assert f"--only kafka-{plan.RELEASE}\n" in DOCKERFILE
     assert f"jars/kafka-{plan.RELEASE}/*" in (COMPOSE / "bin/kafka-java").read_text()
     pinned = (ROOT / "jars/jars.sha256").read_text()
     assert f"kafka-{plan.RELEASE}/kafka_2.13-{plan.RELEASE}.jar" in pinned
@@ -97,7 +127,7 @@ def test_the_versions_named_are_those_that_are_pinned():
 
 def test_the_image_installs_the_versions_of_the_lock():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert {"spark", "tls"} <= extras["optional-dependencies"].keys()
+    assert {"spark", "java", "tls"} <= extras["optional-dependencies"].keys()
     assert "-c pinned.txt -r needed.txt" in DOCKERFILE
 
 
@@ -105,8 +135,8 @@ def test_the_page_has_the_commands_that_are_run_in_their_order():
     page = (COMPOSE / "README.md").read_text()
     blocks = re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     told = [line for block in blocks for line in block.splitlines() if line]
-    run = (*stories.BUILD, *stories.MIGRATION, *stories.ANALYSIS)
-    assert told == [one.text for one in run]
+    run = [one.text for story in stories.STORIES.values() for one in story]
+    assert told == run
 
 
 def test_with_podman_every_container_takes_the_file_of_the_host():
@@ -186,6 +216,36 @@ def test_without_docker_and_podman_one_sentence_says_what_is_needed(tmp_path, mo
         find()
     monkeypatch.setattr("sys.argv", ["story"])
     assert story.main() == 1
+
+
+def played(monkeypatch, *given):
+    """What ``make compose`` runs when every command ends well."""
+    ran = []
+    monkeypatch.setattr(Engine, "run", lambda _, words, _s: ran.append(" ".join(words)) or (0, ""))
+    monkeypatch.setattr(story, "find", lambda: Engine(("compose",), ("no", "build"), False))
+    monkeypatch.setattr(story, "play", lambda _, commands, __: ran.extend(x.text for x in commands))
+    monkeypatch.setattr("sys.argv", ["story", *given])
+    assert story.main() == 0
+    return ran
+
+
+FORGET = "compose -f compose/migration.yaml down --volumes"
+
+
+def test_a_migration_alone_leaves_its_trace_and_an_analysis_alone_reads_it(monkeypatch):
+    ran = played(monkeypatch, "--only", "migration")
+    assert FORGET in ran[: ran.index(stories.MIGRATION[0].text)]
+    assert FORGET not in ran[ran.index(stories.MIGRATION[-1].text) :]
+    ran = played(monkeypatch, "--only", "analysis")
+    assert stories.MIGRATION[0].text not in ran
+    assert FORGET not in ran[: ran.index(stories.ANALYSIS[0].text)]
+    assert FORGET in ran[ran.index(stories.ANALYSIS[0].text) :]
+
+
+def test_without_a_choice_every_story_is_played(monkeypatch):
+    ran = played(monkeypatch)
+    wanted = [one.text for each in stories.STORIES.values() for one in each]
+    assert [one for one in ran if one in wanted] == wanted
 
 
 def test_by_hand_only_what_the_page_has_is_taken(capsys):
