@@ -12,11 +12,12 @@ from msgspec.structs import replace
 
 from emulator.metadata import EMPTY, Image
 from emulator.metadata.configs import BROKER
-from emulator.migration.plan import PARTITIONS_PER_PIECE, changes, compare, plan
+from emulator.migration.plan import PARTITIONS_PER_PIECE, Group, changes, compare, plan
 from emulator.migration.taking_over import importer
-from emulator.migration.tree_diff import differences
+from emulator.migration.tree_diff import differences, last_path, of_piece
 from emulator.simulation.models.zookeeper_tree import ServerTree
 from emulator.znodes.projection import same, znodes
+from emulator.znodes.tree import Tree, TreeNode
 from emulator.zookeeper.ops import Create, Delete, SetData
 from tests.laws.metadata_records import LAW
 from tests.laws.zk_trees import (
@@ -227,3 +228,16 @@ def _told(image: Image, name: str) -> object:
     topic = image.topic(name)
     partitions = {index: replace(one, directories=()) for index, one in topic.partitions.items()}
     return topic.name, topic.id, partitions
+
+
+def test_a_state_that_two_pieces_raise_differs_once() -> None:
+    path = "/brokers/topics/t/partitions/0/state"
+    tree = Tree()
+    state = b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1]}'
+    tree.nodes[path] = TreeNode(state)
+    raised = SetData(path, state, 0)
+    pieces: list[list[Group]] = [[(raised,)], [(raised, raised)]]
+    last = last_path(pieces[0], "")
+    assert [one.path for one in of_piece(tree, pieces[0], "")] == [path]
+    assert list(of_piece(tree, pieces[1], last)) == []
+    assert last_path([], last) == last

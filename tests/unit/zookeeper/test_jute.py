@@ -209,3 +209,12 @@ def test_a_part_of_a_reply_is_progress_if_it_has_grown_or_is_the_first_of_it() -
     assert channel.give_up(3_900) == "no reply for 2/3 of the session timeout"
     assert list(channel.frames(data[99 + PROGRESS_BYTES : 100 + PROGRESS_BYTES], 3_500)) == []
     assert channel.give_up(3_900) == ""
+
+
+def test_the_numbers_of_requests_are_zookeepers() -> None:
+    # org.apache.zookeeper.ZooDefs.OpCode and ClientCnxn, 3.9
+    assert (jute.OP_CREATE, jute.OP_DELETE, jute.OP_EXISTS, jute.OP_GET_DATA) == (1, 2, 3, 4)
+    assert (jute.OP_SET_DATA, jute.OP_GET_CHILDREN, jute.OP_SYNC, jute.OP_PING) == (5, 8, 9, 11)
+    assert (jute.OP_CHECK, jute.OP_MULTI, jute.OP_MULTI_READ) == (13, 14, 22)
+    assert (jute.OP_CLOSE_SESSION, jute.OP_ERROR, jute.OP_AUTH, jute.OP_SASL) == (-11, -1, 100, 102)
+    assert (jute.XID_WATCH, jute.XID_PING, jute.XID_AUTH) == (-1, -2, -4)

@@ -24,7 +24,10 @@ from wire.frame import (
     framed,
 )
 
-ADVERTISED = {18: (0, 4), 19: (0, 7), 20: (0, 6), 56: (0, 3), 58: (0, 0), 63: (0, 1)}
+ADVERTISED = {
+    **{18: (0, 4), 19: (0, 7), 20: (0, 6), 43: (0, 2)},
+    **{56: (0, 3), 58: (0, 0), 63: (0, 1)},
+}
 NOW = 1_000
 
 
@@ -328,6 +331,31 @@ def test_one_partition_gets_the_error_and_the_others_are_executed(version: int) 
     assert len(answer.topics) == 1
     found = {one.partition_index: one.error_code for one in answer.topics[0].partitions}
     assert found == {0: 0, 2: 0, 1: 107}
+
+
+def test_one_partition_is_not_elected_and_the_others_are() -> None:
+    topic, result = m.ElectLeadersRequest.TopicPartitions, m.ElectLeadersResponse
+    peer = Peer(
+        Fault(api="ElectLeaders", topic="t", partition=1, error="PREFERRED_LEADER_NOT_AVAILABLE")
+    )
+    peer.ask(
+        m.ElectLeadersRequest(topic_partitions=[topic(topic="t", partitions=[0, 1, 2])]), 43, 2
+    )
+    left = peer.executed[0].message
+    assert isinstance(left, m.ElectLeadersRequest)
+    assert left.topic_partitions is not None
+    assert left.topic_partitions[0].partitions == [0, 2]
+    results = [result.PartitionResult(partition_id=index) for index in (0, 2)]
+    said = [result.ReplicaElectionResult(topic="t", partition_result=results)]
+    peer.answer(m.ElectLeadersResponse(replica_election_results=said))
+    ((_, answer),) = peer.got
+    assert isinstance(answer, m.ElectLeadersResponse)
+    found = {
+        one.partition_id: one.error_code
+        for each in answer.replica_election_results
+        for one in each.partition_result
+    }
+    assert found == {0: 0, 2: 0, 1: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE}
 
 
 def test_what_is_asked_of_no_partition_is_left_as_it_is() -> None:
