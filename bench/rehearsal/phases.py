@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from bench.demo.controllers import IDS
@@ -13,6 +13,7 @@ from bench.eta import Step
 from bench.rehearsal.changes import RehearsalLoad
 from bench.rehearsal.plan import BrokerMode
 from bench.rehearsal.stage import RehearsalStage, StuckError
+from emulator.servers.bridge import Bridge
 from emulator.servers.waiting import PATIENCE_S
 
 LOAD_S: Final = 20.0
@@ -53,7 +54,8 @@ class Play:
     """What a phase acts on.
 
     ``churn_per_s``: changes of ISRs. ``note``: takes a line of progress. ``differs``: takes what a
-    comparison of both stores found, ``lost`` changes that were not carried out.
+    comparison of both stores found, ``lost`` changes that were not carried out, ``refused`` nodes
+    that do not take part with files of their own, ``assumed`` what could not be shown of them.
     """
 
     stage: RehearsalStage
@@ -62,6 +64,8 @@ class Play:
     note: Callable[[str], None]
     differs: list[str]
     lost: list[str]
+    refused: list[str] = field(default_factory=list)
+    assumed: list[str] = field(default_factory=list)
 
 
 class Takes(NamedTuple):
@@ -91,20 +95,23 @@ class Takes(NamedTuple):
 class Standing:
     """Where a rehearsal stands when a phase begins, so that it can be begun again.
 
-    ``mode``: of every broker. ``attempt``: whose controllers run; 0: none do. ``loaded``: changes
-    are asked for.
+    ``mode``: of every broker; None: none runs. ``attempt``: the last one, 0 before the first.
+    ``ruled``: its controllers run. ``loaded``: changes are asked for. ``held``: the controllers run
+    without the flag, and hold the end.
     """
 
-    mode: BrokerMode
+    mode: BrokerMode | None
     attempt: int = 1
+    ruled: bool = True
     loaded: bool = False
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RehearsedPhase:
     """One row of the table.
 
-    ``did``: what an operator does in it. ``standing``: None if it cannot be begun a second time.
+    ``did``: what an operator does in it. ``standing``: None if everything begins with it.
     """
 
     name: str
@@ -112,6 +119,15 @@ class RehearsedPhase:
     act: Callable[[Play], None]
     takes: Takes
     standing: Standing | None = None
+
+
+def own_files(play: Play) -> None:
+    """Every node of which there is a file starts with it, and migrates without a topic."""
+    if play.stage.own is None:
+        return
+    found = play.stage.own.play(play.note)
+    play.refused += found.refused
+    play.assumed += [f"that Kafka's nodes take part with {one}" for one in found.unseen]
 
 
 def zookeeper_mode(play: Play) -> None:
@@ -172,9 +188,10 @@ def from_kraft(play: Play) -> None:
 def rollback(play: Play) -> None:
     """The command gives ``/controller`` back; brokers restart as they were before."""
     stage = play.stage
-    play.lost += play.load.end()
-    _compare(play)
-    stage.verb("rollback", "--yes", "-c", *stage.files)
+    if not stage.is_rolled_back():
+        play.lost += play.load.end()
+        _compare(play)
+        stage.verb("rollback", "--yes", "-c", *stage.files)
     for number in stage.brokers.ids:
         # There is nobody whom a broker could ask for a controlled shutdown.
         stage.brokers.kill(number)
@@ -189,7 +206,8 @@ def again(play: Play) -> None:
     stage = play.stage
     stage.plan_quorum()
     stage.format_quorum()
-    stage.verb("rollback", "--yes", "--clear", "-c", *stage.files)
+    if stage.is_rolled_back():
+        stage.verb("rollback", "--yes", "--clear", "-c", *stage.files)
     _start_quorum(play)
     _roll(play, BrokerMode.MIGRATION)
     copy(play)
@@ -213,8 +231,7 @@ def hold(play: Play) -> None:
         number = next((one for one in left if one != leader), left[0])
         node = stage.quorum.nodes[number]
         node.stop(PATIENCE_S)
-        node.zk = None
-        node.extra["kraftbridge.finalise.hold"] = "true"
+        _held(node)
         node.start().wait_started()
         _has_the_log(play, number)
         left.remove(number)
@@ -222,27 +239,44 @@ def hold(play: Play) -> None:
     _hold(play, AFTER_S)
 
 
+def _held(node: Bridge) -> None:
+    """At its next start a controller is without the flag, and holds the end."""
+    node.zk = None
+    node.extra["kraftbridge.finalise.hold"] = "true"
+
+
 def finalise(play: Play) -> None:
     """The hold is ended, and ZooKeeper too; changes go on."""
     stage = play.stage
-    leader = _until(play, "a controller that leads", lambda _status: True)["node_id"]
-    stage.verb("finalise", "-c", str(stage.quorum.nodes[leader].config), "--yes")
-    _until(
-        play,
-        "the end of the migration",
-        lambda status: (status["finalisation"] or {}).get("state") == "finalised",
-    )
+    status = _until(play, "a controller that leads", lambda _status: True)
+    if not _is_final(status):
+        stage.verb("finalise", "-c", str(stage.quorum.nodes[status["node_id"]].config), "--yes")
+    _until(play, "the end of the migration", _is_final)
     stage.end_zookeeper()
     _hold(play, AFTER_S)
     play.lost += play.load.end()
 
 
-_BEFORE: Final = Standing(BrokerMode.ZOOKEEPER, attempt=0)
+def _is_final(status: Mapping[str, Any]) -> bool:
+    return (status["finalisation"] or {}).get("state") == "finalised"
+
+
+_BEFORE: Final = Standing(BrokerMode.ZOOKEEPER, attempt=0, ruled=False)
 _MIGRATING: Final = Standing(BrokerMode.MIGRATION)
 _UNDER_LOAD: Final = Standing(BrokerMode.MIGRATION, loaded=True)
 _ROLLED: Final = Standing(BrokerMode.KRAFT, loaded=True)
+_GIVEN_BACK: Final = Standing(None, ruled=False)
+_BACK: Final = Standing(BrokerMode.ZOOKEEPER, ruled=False)
 _AGAIN: Final = Standing(BrokerMode.MIGRATION, attempt=2)
+_ALL_KRAFT: Final = Standing(BrokerMode.KRAFT, attempt=2)
+_HELD: Final = Standing(BrokerMode.KRAFT, attempt=2, loaded=True, held=True)
 PHASES: Final = (
+    RehearsedPhase(
+        "own files",
+        "nodes start with their files, without topics",
+        own_files,
+        Takes(8.0, broker_s=0.2),
+    ),
     RehearsedPhase("ZooKeeper mode", "brokers as they are", zookeeper_mode, Takes(0.5)),
     RehearsedPhase(
         "wait",
@@ -285,12 +319,14 @@ PHASES: Final = (
         "kraft-bridge rollback --yes; brokers as they were",
         rollback,
         Takes(4.0, thousand_s=3.8, waited_s=16.0),  # until the sessions of killed brokers end
+        _UNDER_LOAD,
     ),
     RehearsedPhase(
         "second attempt",
         "a new quorum, to dual write",
         again,
         Takes(5.0, broker_s=0.2, thousand_s=2.0),
+        _BACK,
     ),
     RehearsedPhase(
         "roll",
@@ -304,9 +340,14 @@ PHASES: Final = (
         "controllers restart without the flag",
         hold,
         Takes(2.5, broker_s=0.09, waited_s=AFTER_S),
+        _ALL_KRAFT,
     ),
     RehearsedPhase(
-        "finalise", "kraft-bridge finalise --yes", finalise, Takes(1.0, waited_s=AFTER_S)
+        "finalise",
+        "kraft-bridge finalise --yes",
+        finalise,
+        Takes(1.0, waited_s=AFTER_S),
+        _HELD,
     ),
 )
 
@@ -318,16 +359,24 @@ def resume(play: Play, standing: Standing) -> None:
         StuckError: it does not come to that.
     """
     stage = play.stage
+    if standing is _UNDER_LOAD and stage.is_rolled_back():
+        standing = _GIVEN_BACK  # it was interrupted behind the command
     for number in stage.brokers.ids:
         _session_ends(play, number)
     if standing.attempt:
         stage.keep_quorum(standing.attempt)
+    if standing.held:
+        for node in stage.quorum.nodes.values():
+            _held(node)
+    if standing.ruled:
         _start_quorum(play)
         _wait(play, "end of the brokers' sessions", lambda: _all_fenced(play))
+    if standing.mode is None:
+        return
     for number in stage.brokers.ids:
         stage.brokers.begin(number, standing.mode, stage.around)
     all_run(play)
-    for number in stage.brokers.ids if standing.attempt else ():
+    for number in stage.brokers.ids if standing.ruled else ():
         _serves(play, number, standing.mode)
     _whole(play)
     if standing.loaded:
@@ -463,13 +512,13 @@ def _until(play: Play, what: str, reached: Callable[[dict[str, Any]], bool]) -> 
         if reached(status):
             found.append(status)
             return True
-        fatal = _fatal(status, play.stage.brokers.ids)
-        if not fatal:
+        found_fatal = fatal(status, play.stage.brokers.ids)
+        if not found_fatal:
             since.clear()
         elif not since:
             since.append(time.monotonic())
         elif time.monotonic() - since[0] > _FATAL_S:
-            raise StuckError("; ".join(fatal))
+            raise StuckError("; ".join(found_fatal))
         return False
 
     _wait(play, what, ready)
@@ -508,8 +557,13 @@ class _Hopeless:
             raise StuckError("; ".join(dict.fromkeys(found)))
 
 
-def _fatal(status: dict[str, Any], ids: Sequence[int]) -> Sequence[str]:
-    """Reasons to wait that nobody removes here: also what an operator could repair."""
+def fatal(status: Mapping[str, Any], ids: Sequence[int]) -> Sequence[str]:
+    """Reasons to wait that nobody removes here: also what an operator could repair.
+
+    Args:
+        status: of a controller.
+        ids: of the brokers that are started.
+    """
     migration = status["migration"]
     waiting = [] if migration is None else migration["waiting"]
     return [str(one["text"]) for one in waiting if one["fatal"] or _stays(one, ids)]
@@ -541,7 +595,8 @@ def _compare(play: Play) -> None:
     _until(play, "lag 0", lambda status: status["migration"]["lag"]["records_without_no_ops"] == 0)
     status = _until(play, "a controller that leads", lambda _status: True)
     folder = str(stage.quorum.nodes[status["node_id"]].data)
-    words = "zk", "diff", "--json", "--zookeeper", stage.zk.hosts, "--log-dir", folder
+    words = ["zk", "diff", "--json", "-c", stage.files[0]]
+    words += ["--zookeeper", stage.zk.hosts, "--log-dir", folder]
     paths: list[str] = []
     for _ in range(_COMPARED_TIMES):
         # Brokers may change an ISR in the moment between the two readings.

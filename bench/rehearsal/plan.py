@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
@@ -143,7 +143,7 @@ def plan(
         release: of brokers whose file says none; None: the newest.
 
     Raises:
-        PlanError: there is no broker, a registration is malformed, or two files are of one broker.
+        PlanError: there is no broker, or a registration is malformed.
     """
     registered = {
         int(name): _registration(path, data)
@@ -152,9 +152,7 @@ def plan(
     }
     by_id: dict[int, NodeFile] = {}
     for one in files:
-        other = by_id.setdefault(one.broker_id, one)
-        if other is not one:
-            raise PlanError(f"{other.name} and {one.name} are both of broker {one.broker_id}")
+        by_id.setdefault(one.broker_id, one)
     ids = sorted(registered.keys() | by_id.keys())
     if not ids:
         raise PlanError(
@@ -168,7 +166,15 @@ def plan(
     names = {name for one in brokers for name in one.listeners}
     taken = _CONTROLLER in names
     own = next(f"{_CONTROLLER}{n}" for n in range(2, 99) if f"{_CONTROLLER}{n}" not in names)
-    return Plan(brokers, tuple(_assumed(brokers, by_id)), own if taken else _CONTROLLER)
+    assumed = [*_assumed(brokers, by_id), *_second(files, by_id)]
+    return Plan(brokers, tuple(assumed), own if taken else _CONTROLLER)
+
+
+def _second(files: Sequence[NodeFile], by_id: Mapping[int, NodeFile]) -> Iterator[str]:
+    """Files of brokers that have another file: they are started in 'own files' alone."""
+    for one in files:
+        if (first := by_id[one.broker_id]) is not one:
+            yield f"broker {one.broker_id} has {first.name}: {one.name} is of the same broker"
 
 
 def _registration(path: str, data: bytes | None) -> Mapping[str, Any]:

@@ -31,7 +31,9 @@ _FAILURES: Final = (
     KazooTimeoutError,
     OSError,  # with it TimeoutError
 )
-_WITHOUT_RULE: Final = frozenset({"ZooKeeper mode", "wait", "copy", "rollback", "second attempt"})
+_WITHOUT_RULE: Final = frozenset(
+    {"own files", "ZooKeeper mode", "wait", "copy", "rollback", "second attempt"}
+)
 """Phases in which brokers in ZooKeeper mode rule for a time, which a stand-in does not do."""
 
 
@@ -69,7 +71,16 @@ class _Playing:
             self._answered.append,
             _TIMES * found.resumed,
         )
-        self.play = Play(stage, self.load, found.load_per_s, note, found.differences, found.lost)
+        self.play = Play(
+            stage,
+            self.load,
+            found.load_per_s,
+            note,
+            differs=found.differences,
+            lost=found.lost,
+            refused=found.refused_nodes,
+            assumed=found.assumed,
+        )
 
     def now_s(self) -> float:
         """Seconds since the run began, as the evidence has them."""
@@ -181,11 +192,10 @@ def _begun(
     """Whether servers stand as they are to when the first phase begins."""
     figures, phase = first
     try:
-        if not resumed:
+        if not resumed or phase.standing is None:
             note(f"ZooKeeper takes {len(nodes):,} znodes")
             playing.play.stage.load(nodes)
         else:
-            assert phase.standing is not None, "else it was refused"
             note(f"everything is started as it stood before '{phase.name}'")
             playing.play.stage.reload(len(nodes))
             resume(playing.play, phase.standing)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import shutil
 import signal
@@ -14,10 +15,12 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 
 from bench.demo.controllers import IDS, Controllers
 from bench.life.waits import Ruling
 from bench.rehearsal.brokers import Brokers
+from bench.rehearsal.own import OwnNodes
 from bench.rehearsal.plan import Around, Plan
 from bench.rehearsal.stand_in import StandIn
 from bench.rehearsal.znodes import LoadedZnode, write
@@ -31,9 +34,12 @@ _ZNODES_PER_MIB: Final = 256
 """A znode takes about 1 KiB of ZooKeeper's heap with its overhead; so much is kept free again."""
 _RULING: Final = frozenset({"MIGRATION", "POST_MIGRATION"})
 _SESSION_S: Final = 60
+_REFUSED_S: Final = 5.0
 _ENDED: Final = ORDERLY | {None, -signal.SIGKILL}
 """Exit codes of what runs, or was ended by a phase."""
 _BETWEEN: Final = "inter.broker.listener.name"
+_OWN: Final = "/kraft_bridge"
+_ROLLED_BACK: Final = "kraft-bridge rollback"
 ELSEWHERE: Final = "/another-chroot"
 _BLOCKED: Final = "kraft_bridge_zk_write_blocking_kraft_union_ms_total"
 
@@ -52,6 +58,7 @@ class RehearsalStage:
         cluster_id: of the cluster.
         properties: more of each controller.
         elsewhere: controllers look below a chroot where nothing is.
+        own: nodes with files of production; None: there is no file.
     """
 
     def __init__(
@@ -63,7 +70,9 @@ class RehearsalStage:
         properties: Mapping[str, object],
         *,
         elsewhere: bool = False,
+        own: OwnNodes | None = None,
     ) -> None:
+        self.own = own
         self._chroot = ELSEWHERE if elsewhere else ""
         self._folder = folder
         self._plan = plan
@@ -73,7 +82,7 @@ class RehearsalStage:
         self.zk = ZooKeeper(folder / "zookeeper")
         self.attempt = 0
         self.resumed = False
-        """Whether folders are those of an earlier run."""
+        """Whether the folders of the next attempt are those of an earlier run."""
         self.controllers: Controllers | None = None
         self._client: KazooClient | None = None
         self._stand_in: StandIn | None = None
@@ -81,12 +90,13 @@ class RehearsalStage:
 
     # ---------------------------------------------------------------- ZooKeeper
     def load(self, nodes: Sequence[LoadedZnode]) -> None:
-        """Start ZooKeeper, write the tree, and let a stand-in be elected.
+        """Start ZooKeeper anew, write the tree, and let a stand-in be elected.
 
         Raises:
             ProcessError: it does not start.
             LoadError: a znode cannot be written.
         """
+        shutil.rmtree(self.zk.folder, ignore_errors=True)  # of an interrupted run
         write(self._start_zookeeper(len(nodes)), "", nodes)
         self._have_one_elected()
 
@@ -99,6 +109,13 @@ class RehearsalStage:
         self.resumed = True
         self._start_zookeeper(count)
         self._have_one_elected()
+
+    def is_rolled_back(self) -> bool:
+        """Whether ``kraft-bridge rollback`` was the last to write our znode."""
+        try:
+            return bool(json.loads(self.client.get(_OWN)[0])["writer"] == _ROLLED_BACK)
+        except NoNodeError:
+            return False
 
     def _start_zookeeper(self, count: int) -> KazooClient:
         self.zk.heap = f"{_HEAP_MIB + count // _ZNODES_PER_MIB}m"
@@ -136,12 +153,12 @@ class RehearsalStage:
     def plan_quorum(self) -> None:
         """Three controllers with new folders of their own; nothing is started.
 
-        If the first attempt of an earlier run was interrupted, theirs are kept.
+        If this attempt was interrupted in an earlier run, theirs are kept.
         """
-        kept = self.resumed and self.attempt == 0
-        if not kept:
+        if not self.resumed:
             shutil.rmtree(self._quorum_folder(self.attempt + 1), ignore_errors=True)
         self.keep_quorum(self.attempt + 1)
+        self.resumed = False
 
     def keep_quorum(self, attempt: int) -> None:
         """The controllers of an attempt, with the folders that there are; nothing is started."""
@@ -253,16 +270,20 @@ class RehearsalStage:
             return Ruling(True, (status["node_id"], status["leader_epoch"]), by_log=True)
         rules = migration["migration_state"] in _RULING
         lag = migration["lag"]
+        self.blocked.znodes(migration["poisoned"])
         self.blocked.look(self.quorum)
         self.blocked.bound = lag["bound_records"]
         return Ruling(rules, None, lag["records_without_no_ops"], lag["ms"], by_log=rules)
 
     def check_servers(self) -> None:
-        """See that neither ZooKeeper nor a controller has ended by itself.
+        """See that nothing has ended by itself, and that ZooKeeper takes what is written.
 
         Raises:
-            ProcessError: one has.
+            ProcessError: ZooKeeper or a controller has ended.
+            StuckError: ZooKeeper refuses a znode.
         """
+        if why := self.blocked.why:
+            raise StuckError(why)
         quorum = [] if self.controllers is None else [*self.controllers.nodes.values()]
         for one in (self.zk, *quorum):
             if one.exit_code not in _ENDED:
@@ -290,11 +311,27 @@ class Blocked:
         self._looked_s = 0.0
         self.bound: int | None = None
         """Records that may wait to be written to ZooKeeper."""
+        self._refused_s: float | None = None
+        self._refused = ""
 
     @property
     def ms(self) -> float:
         """All so far."""
         return sum(self._last.values())
+
+    def znodes(self, poisoned: Sequence[Mapping[str, Any]]) -> None:
+        """Take the znodes that ZooKeeper refuses now, as the leader names them."""
+        self._refused_s = (self._refused_s or time.monotonic()) if poisoned else None
+        self._refused = "; ".join(
+            f"{one['znode']}: {one['cause']}: {one['remedy']}" for one in poisoned
+        )
+
+    @property
+    def why(self) -> str:
+        """What ZooKeeper has refused for so long that waiting does not help; empty: nothing."""
+        since_s = self._refused_s
+        long = since_s is not None and time.monotonic() - since_s > _REFUSED_S
+        return self._refused if long else ""
 
     def look(self, controllers: Controllers, *, now: bool = False) -> None:
         """Read what each that runs has counted, once a second."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 REHEARSED, FAILED, NOT_REHEARSED = "rehearsed", "failed", "not rehearsed"
 """What became of a phase."""
-OF_THE_RUN: Final = frozenset({"broker", "change", "stores"})
+OF_THE_RUN: Final = frozenset({"node", "broker", "change", "stores"})
 """Kinds of reasons that phases find."""
 SHOWN_MAX: Final = 10
 """Reasons of one kind that are printed; JSON has all."""
@@ -51,7 +51,7 @@ class PhaseFigures:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """A reason for no-go; ``kind``: preflight, file, copy, broker, change, stores or phase."""
+    """A reason for no-go; ``kind``: preflight, copy, node, broker, change, stores or phase."""
 
     kind: str
     text: str
@@ -67,14 +67,14 @@ class Rehearsal:
     load_per_s: float
     brokers: Sequence[Mapping[str, Any]] = ()
     """``id``, ``release``, ``source`` of it, ``rack``, ``listeners``."""
-    assumed: Sequence[str] = ()
+    assumed: list[str] = field(default_factory=list)
     blockers: Sequence[str] = ()
     """Of preflight: code, place and fact of each."""
     warnings: Sequence[str] = ()
     refusals: Sequence[str] = ()
     """Znodes that the copy refuses, with the reason."""
-    refused_files: Sequence[str] = ()
-    """Files with which a node does not start, with the reason."""
+    refused_nodes: list[str] = field(default_factory=list)
+    """Nodes that do not start or take part with files of their own, with the reason."""
     refused_brokers: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     """Administrative changes that were not carried out."""
@@ -93,8 +93,8 @@ class Rehearsal:
     def reasons(self) -> list[Reason]:
         """Why it is no-go; none: go."""
         found = [Reason("preflight", one) for one in self.blockers]
-        found += [Reason("file", one) for one in self.refused_files]
         found += [Reason("copy", f"the copy refuses {one}") for one in self.refusals]
+        found += [Reason("node", one) for one in self.refused_nodes]
         found += [Reason("broker", one) for one in self.refused_brokers]
         found += [Reason("change", one) for one in self.lost]
         found += [Reason("stores", one) for one in self.differences]
@@ -113,9 +113,9 @@ class Rehearsal:
 
 NOT_SHOWN: Final = (
     "the controller in ZooKeeper mode: a stand-in is elected, and carries out no change",
-    "what a JVM or a disk decides: keystores, logins, folders (preflight looks at files)",
+    "what a JVM or a disk decides: keystores, values that Kafka alone reads (preflight looks)",
     "records, consumer groups, transactions: emulated brokers store none",
-    "TLS and logins: every listener keeps its name and is PLAINTEXT on 127.0.0.1",
+    "TLS and logins after 'own files': every listener is PLAINTEXT on 127.0.0.1 from then on",
     "access rules of ZooKeeper: everybody may read and write its copy",
 )
 """What no rehearsal with emulated brokers shows."""

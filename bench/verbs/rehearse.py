@@ -7,9 +7,9 @@ import json
 import shutil
 import signal
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -82,6 +82,10 @@ Anonymise = Annotated[
     Path | None,
     typer.Option(help="Replace names; this file, outside --out, has the table of them."),
 ]
+Folders = Annotated[
+    list[Path] | None,
+    typer.Option("--controller-dir", help="A controller's folder: it starts with a copy of it."),
+]
 Resume = Annotated[
     Path | None,
     typer.Option(help="Folder of an interrupted run: go on with its phase, given the same."),
@@ -104,6 +108,7 @@ def rehearse(  # noqa: PLR0917 - one option each
     reads_per_s: Reads = 200,
     configs: Configs = None,
     targets: Targets = None,
+    controller_dirs: Folders = None,
     release: Release = None,
     load: Load = None,
     out: Out = Path("out"),
@@ -141,16 +146,19 @@ def rehearse(  # noqa: PLR0917 - one option each
     if zookeeper is None:
         assert dump is not None, "one of them is given"
         where, document = str(dump), zk_load.read(dump)
+    elif resume is not None:
+        where, document = resumed.kept_tree(resume, zookeeper, given)
     else:
         where, document, round_trip_ms = rehearsed_inputs.read(
             zookeeper, given, reads_per_s, with_secrets=keep_secrets
         )
-    options = release, load, keep_secrets, anonymise, round_trip_ms
+    options = release, load, keep_secrets, anonymise, round_trip_ms, [*(controller_dirs or ())]
     typed = rehearsed_inputs.Given(where, document, given, wanted, *options)
     prepared = rehearsed_inputs.prepared(typed)
     going_on = None if resume is None else resumed.read(resume, prepared)
     _check_machine(out if resume is None else resume)
-    _play_in(out, prepared, going_on)
+    kept = zookeeper is not None and anonymise is None and not keep_secrets
+    _play_in(out, prepared, going_on, document if kept else None)
     raise typer.Exit(_shown(prepared.found, as_json=as_json))
 
 
@@ -185,8 +193,19 @@ def _check_machine(out: Path) -> None:
         raise fail(str(error), ExitCode.UNREACHABLE) from error
 
 
-def _play_in(out: Path, prepared: Prepared, going_on: GoingOn | None = None) -> None:
+def _play_in(
+    out: Path,
+    prepared: Prepared,
+    going_on: GoingOn | None = None,
+    tree: Mapping[str, Any] | None = None,
+) -> None:
     """Play it in a new folder; all that was started has ended when this returns.
+
+    Args:
+        out: where the folder is made.
+        prepared: what is played.
+        going_on: an interrupted run; None: a new one.
+        tree: what was read of a ZooKeeper, for a run that goes on; None: a file has it.
 
     Raises:
         typer.Exit: it was interrupted, or something cannot be written.
@@ -204,6 +223,8 @@ def _play_in(out: Path, prepared: Prepared, going_on: GoingOn | None = None) -> 
     filled: list[str] = []
     try:
         with room_watched(folder) as filled:
+            if tree is not None and going_on is None:
+                resumed.keep_tree(folder, tree)
             _played(prepared, folder, going_on)
     except OSError as error:
         raise fail("".join(filled) or full(folder) or sentence(error)) from error
@@ -250,6 +271,7 @@ def _played(prepared: Prepared, folder: Path, going_on: GoingOn | None) -> None:
             prepared.cluster_id,
             prepared.controllers,
             elsewhere=prepared.elsewhere,
+            own=prepared.own,
         ) as stage,
     ):
         progress.note(

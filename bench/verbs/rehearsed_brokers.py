@@ -155,7 +155,9 @@ class RehearsedBrokers:
     def ended(self, broker_id: int) -> str:
         """See Brokers."""
         member = self._members[broker_id]
-        return "" if member.alive else (member.life.problem or "it ended")
+        if member.alive or not member.lives:
+            return ""
+        return member.life.problem or "it ended"
 
     def churn(self, per_second: float) -> None:
         """See Brokers."""

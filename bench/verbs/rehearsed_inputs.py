@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,8 +21,7 @@ from bench.rehearsal.plan import NodeFile, Plan, PlanError
 from bench.rehearsal.real_trip import predicted
 from bench.rehearsal.verdict import Rehearsal
 from bench.rehearsal.znodes import LoadedZnode, loadable
-from bench.verbs import rehearsed_files
-from bench.verbs.rehearsed_files import FileProblem
+from bench.verbs.own_nodes import StartedFiles
 from emulator.commands.common import fail
 from emulator.commands.exits import ExitCode
 from emulator.commands.preflight import inputs
@@ -33,7 +32,7 @@ from emulator.controller.tables.config_defs import topic_configs
 from emulator.io import log_output
 from emulator.io.printable import printable, sentence
 from emulator.operations.preflight import report as preflight
-from emulator.operations.preflight.engine import RULES, Finding, listed, printed
+from emulator.operations.preflight.engine import RULES, Finding, printed
 from emulator.operations.preflight.node_file import CONNECT, Properties
 from emulator.operations.preflight.report import PreflightReport
 from emulator.operations.preflight.stage import MigrationStage, standing
@@ -93,6 +92,8 @@ class Given:
     table: Path | None = None
     trip_ms: float | None = None
     """To production's ZooKeeper and back."""
+    folders: Sequence[Path] = ()
+    """Of controllers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,8 @@ class Prepared:
     anonymous: bool = False
     elsewhere: bool = False
     """The controllers are to look below another chroot."""
+    own: StartedFiles | None = field(default=None, repr=False)
+    """Nodes with files of their own."""
 
 
 def read(
@@ -161,7 +164,7 @@ def prepared(given: Given) -> Prepared:
     """
     try:
         loadable(given.document, open_acls=True)
-        survey = _survey(given.document, given.configs, given.targets)
+        survey = _survey(given.document, given.configs, given.targets, given.folders)
         _check_stage(given.where, survey)
         files = _brokers_files(survey)
         made = planning.plan(contents(given.document), files, RELEASES, given.release)
@@ -177,20 +180,18 @@ def prepared(given: Given) -> Prepared:
     found.blockers = _findings(report, "blocker")
     found.warnings = _findings(report, "warning")
     found.refusals = [f"{one.znode}: {one.reason}" for one in survey.copy.refusals]
-    files_problems = [*rehearsed_files.problems(survey, report.findings)]
-    found.refused_files = [f"{one.name}: {one.text}" for one in files_problems if not one.ours]
-    found.assumed = [*made.assumed, *_not_looked_at(report), *_not_started(files_problems)]
+    found.assumed = [*made.assumed, *_not_looked_at(report)]
     clean = given.document if given.keep_secrets else secrets.left_out(given.document)
-    nodes = loadable(clean, open_acls=True).nodes
     whole = Prepared(
         made,
-        nodes,
+        loadable(clean, open_acls=True).nodes,
         cluster_id,
         _of_controllers(survey, keep_secrets=given.keep_secrets),
         found,
         _digests(given),
         held,
         elsewhere=_chroots_differ(survey),
+        own=_own(given, survey, made, cluster_id, lambda name, text: f"{name}: {text}"),
     )
     if given.table is None:
         return whole
@@ -266,7 +267,34 @@ def _digest(document: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(document).encode()).hexdigest()
 
 
+def _own(
+    given: Given,
+    survey: Survey,
+    made: Plan,
+    cluster_id: str,
+    shown: Callable[[str, str], str],
+) -> StartedFiles | None:
+    """The nodes of which there is a file; ``shown``: file and text -> what is said of it."""
+    if not survey.all_files:
+        return None
+    releases = {one.id: one.release for one in made.brokers}
+    return StartedFiles(
+        survey,
+        cluster_id,
+        lambda number: releases.get(number, made.release) if number is not None else made.release,
+        given.folders,
+        shown,
+    )
+
+
 # ---------------------------------------------------------------- without names
+def _without_text(survey: Survey, names: Names) -> Callable[[str, str], str]:
+    files = {one.name for one in survey.all_files}
+    return lambda name, _text: (
+        f"{names.of('file', name) if name in files else 'controllers'}: refused; {_SHOWN_BY}"
+    )
+
+
 def _anonymised(
     given: Given,
     clean: Mapping[str, Any],
@@ -288,9 +316,6 @@ def _anonymised(
     found = _found(replace(given, where="dump"), survey, made)
     found.blockers = [*_without_names(report, own, "blocker")]
     found.warnings = [*_without_names(report, own, "warning")]
-    files_problems = [*rehearsed_files.problems(survey, report.findings)]
-    refused = dict.fromkeys(one.name for one in files_problems if not one.ours)
-    found.refused_files = [f"{names.of('file', one)} is refused; {_SHOWN_BY}" for one in refused]
     found.assumed = [*made.assumed, *_not_looked_at(report)]
     reasons = {one.znode: one.reason for one in bare.copy.refusals}
     places = [names.path(one.znode) or "a znode" for one in survey.copy.refusals]
@@ -310,6 +335,7 @@ def _anonymised(
         controllers=controllers,
         found=found,
         anonymous=True,
+        own=_own(given, survey, made, whole.cluster_id, _without_text(survey, names)),
     )
 
 
@@ -373,10 +399,16 @@ def _about(file: Path, error: Exception) -> str:
 
 
 # ---------------------------------------------------------------- looking
-def _survey(document: dict[str, Any], configs: Sequence[Path], targets: Sequence[Path]) -> Survey:
+def _survey(
+    document: dict[str, Any],
+    configs: Sequence[Path],
+    targets: Sequence[Path],
+    folders: Sequence[Path] = (),
+) -> Survey:
     return replace(
         of_dump(document, [inputs.read_properties(one) for one in configs]),
         targets=[inputs.read_properties(one) for one in targets],
+        folders=tuple(map(inputs.read_folder, folders)),
         identities=inputs.logins(configs),
         decodes=find_spec("cryptography") is not None,
     )
@@ -392,13 +424,6 @@ def _not_looked_at(found: PreflightReport) -> list[str]:
         return []
     count = len(found.not_run)
     return [f"that {count} checks of preflight, which need more files, find nothing"]
-
-
-def _not_started(problems: Sequence[FileProblem]) -> list[str]:
-    names = dict.fromkeys(one.name for one in problems if one.ours)
-    if not names:
-        return []
-    return [f"that Kafka's nodes start with {listed(names)}, as preflight says: ours do not"]
 
 
 def _finding(one: Finding) -> str:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from bench.rehearsal.evidence import Interrupted, NotInterruptedError, interrupted
 from bench.rehearsal.phases import PHASES, RehearsedPhase
 from bench.rehearsal.verdict import REHEARSED, PhaseFigures
+from bench.verbs import zk_load
 from bench.verbs.rehearsed_inputs import Prepared
 from emulator.commands.common import fail
 from emulator.commands.exits import ExitCode
+from emulator.commands.preflight import inputs
 from emulator.io.printable import sentence
+
+TREE: Final = "tree.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,34 @@ def read(folder: Path, prepared: Prepared) -> GoingOn:
     return GoingOn(folder, left.hash)
 
 
+def keep_tree(folder: Path, tree: Mapping[str, Any]) -> None:
+    """Keep what was read of a ZooKeeper, without its secrets.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    (folder / TREE).write_text(json.dumps(tree))
+
+
+def kept_tree(folder: Path, zookeeper: str, configs: Sequence[Path]) -> tuple[str, dict[str, Any]]:
+    """Where a tree was read that an interrupted rehearsal has kept, and the tree.
+
+    Raises:
+        typer.Exit: there is none, or a file of ``configs`` cannot be read.
+    """
+    try:
+        hosts, _ = inputs.ensemble(zookeeper, configs, online=True)
+    except inputs.PreflightError as error:
+        raise fail(str(error), ExitCode.WRONG) from error
+    if not (folder / TREE).exists():
+        raise fail(
+            f"--resume {folder}: there is no {TREE}, which is kept of a --zookeeper that was read "
+            "without --anonymise and --keep-secrets: rehearse anew",
+            ExitCode.WRONG,
+        )
+    return hosts, zk_load.read(folder / TREE)
+
+
 def _same(left: Interrupted, prepared: Prepared) -> None:
     """See that the same is given.
 
@@ -69,7 +102,7 @@ def _next(left: Interrupted, folder: Path) -> RehearsedPhase:
     """The phase in which it was interrupted.
 
     Raises:
-        NotInterruptedError: it cannot be begun again.
+        NotInterruptedError: there is none.
     """
     done = [one["phase"] for one in left.of("phase")]
     names = [one.name for one in PHASES]
@@ -77,20 +110,16 @@ def _next(left: Interrupted, folder: Path) -> RehearsedPhase:
         raise NotInterruptedError(f"{folder}: a phase failed: rehearse anew")
     if done == names:
         raise NotInterruptedError(f"{folder}: every phase was rehearsed, its end was not written")
-    phase = PHASES[len(done)]
-    if phase.standing is None:
-        raise NotInterruptedError(
-            f"{folder}: it was interrupted in '{phase.name}', which cannot be begun twice: "
-            "rehearse anew"
-        )
-    return phase
+    return PHASES[len(done)]
 
 
 def _take(left: Interrupted, prepared: Prepared, phase: RehearsedPhase) -> None:
     found = prepared.found
     found.phases = [_figures(one) for one in left.of("phase")]
+    found.predicted = [one["text"] for one in left.of("predicted")] or found.predicted
     found.resumed = len(left.of("resumed")) + 1
     into = {
+        "node": found.refused_nodes,
         "broker": found.refused_brokers,
         "change": found.lost,
         "stores": found.differences,
@@ -110,7 +139,7 @@ def advice(folder: Path, prepared: Prepared) -> str:
     if prepared.secrets:
         return f"the logs are in {folder}; what had secrets is removed: rehearse anew"
     done = sum(one.state == REHEARSED for one in prepared.found.phases)
-    if done == len(PHASES) or PHASES[done].standing is None:
+    if done == len(PHASES):
         return f"the logs are in {folder}; here it cannot go on: rehearse anew"
     name = PHASES[done].name
     return f"give --resume {folder} beside the same again, and it goes on with '{name}'"

@@ -83,7 +83,7 @@ def test_a_migration_znode_that_cannot_be_read_is_a_no_go_that_says_what_to_do(
     file.write_text(json.dumps(tree))
     monkeypatch.setattr(rehearse, "_check_machine", lambda _out: None)
 
-    def played(_out: Path, prepared: Any, _going_on: object) -> None:
+    def played(_out: Path, prepared: Any, *_more: object) -> None:
         prepared.found.phases = [PhaseFigures("copy", "", "rehearsed")]
 
     monkeypatch.setattr(rehearse, "_play_in", played)

@@ -14,13 +14,15 @@ import javaproperties
 import pytest
 import typer
 
+from bench.rehearsal.own import OwnFound
 from bench.rehearsal.plan import Around, BrokerMode, properties
-from bench.verbs import rehearsed_files
+from bench.verbs import own_nodes
+from bench.verbs.own_files import Here
+from bench.verbs.own_nodes import StartedFiles
 from bench.verbs.rehearsed_inputs import Given, Prepared, prepared
 from emulator.config.broker import load_broker
 from emulator.config.load import ConfigError
 from emulator.operations.preflight.engine import RULES, Severity
-from emulator.operations.preflight.report import run
 from emulator.operations.preflight.survey import DumpedZnode, Survey, of_dump
 from tests.unit.operations.preflight.changes import Change
 from tests.unit.operations.preflight.clean import CLEAN, clean
@@ -34,8 +36,16 @@ TABLE: dict[str, dict[str, Any]] = tomllib.loads(
 )
 AROUND = Around("127.0.0.1:2181", "3000@127.0.0.1:1,3001@127.0.0.1:2", "CONTROLLER", 1)
 BLOCKERS = [one for one in EVERY_CHANGE if one.code[0] == "B" and one.severity is Severity.BLOCKER]
-PLAYED = frozenset({"wait", "secrets"})
+PLAYED = frozenset({"wait", "secrets", "nodes"})
 """Where servers are needed, or secrets."""
+
+
+def read(survey: Survey) -> OwnFound:
+    """What nodes of ours say when they only read their own files."""
+    here = Here("127.0.0.1:1", Path("/own"), iter(range(20_000, 60_000)), Path("k"), Path("t"))
+    return StartedFiles(
+        survey, "x", lambda _id: "3.9", [], lambda name, text: f"{name}: {text}"
+    ).read(own_nodes.files_of(survey, here))
 
 
 def dumped(nodes: Mapping[str, DumpedZnode]) -> dict[str, Any]:
@@ -83,7 +93,7 @@ def found_by(survey: Survey, folder: Path, **more: Any) -> set[str]:
         return {"before"}
     nodes = {one.path: DumpedZnode(one.data) for one in found.nodes}
     where = {"copy"} if of_dump(dumped(nodes), []).copy.refusals else set[str]()
-    where |= {"file"} if found.found.refused_files else set()
+    where |= {"files"} if read(survey).refused else set()
     return where | ({"start"} if start(found) else set())
 
 
@@ -91,10 +101,9 @@ def test_every_code_has_a_row_and_what_is_not_found_has_a_reason() -> None:
     assert TABLE.keys() == {code for code in RULES if code[0] == "B"}
     for code, row in TABLE.items():
         assert bool(row.get("why")) is (row.get("some", False) or not row["by"]), code
-    run = [code for code, row in TABLE.items() if {*row["by"]} - {"before", "file"}]
-    file = [code for code, row in TABLE.items() if "file" in row["by"] and code not in run]
+    run = [code for code, row in TABLE.items() if {*row["by"]} - {"before"}]
     before = [code for code, row in TABLE.items() if row["by"] == ["before"]]
-    assert (len(run), len(file), len(before)) == (8, 6, 5), "as the page says"
+    assert (len(run), len(before)) == (21, 3), "as the page says"
 
 
 @pytest.mark.parametrize("code", TABLE)
@@ -122,18 +131,14 @@ def test_of_a_clean_cluster_nothing_is_found(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("change", HARMLESS)
 def test_of_what_spoils_nothing_no_file_is_refused(change: str) -> None:
     for name in CLEAN:
-        survey = HARMLESS[change](clean(name))
-        found = rehearsed_files.problems(survey, run(survey).findings)
-        assert not [one for one in found if not one.ours], name
+        assert read(HARMLESS[change](clean(name))).refused == [], name
 
 
 @pytest.mark.parametrize("base", FILES)
 def test_no_file_of_an_installer_is_refused(base: str, tmp_path: Path) -> None:
     cluster = Cluster(base, tmp_path)
     files = [replace(clean("plain").properties[0], values=one) for one in cluster.files.values()]
-    survey = replace(clean("plain"), properties=files, targets=[])
-    found = rehearsed_files.problems(survey, cluster.report().findings)
-    assert not [one for one in found if not one.ours]
+    assert read(replace(clean("plain"), properties=files, targets=[])).refused == []
 
 
 def test_a_password_that_nobody_can_decode_is_found_with_secrets(tmp_path: Path) -> None:

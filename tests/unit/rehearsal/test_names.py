@@ -256,7 +256,7 @@ def test_the_report_of_a_run_without_names_has_none(
     given_files(tmp_path)
     monkeypatch.setattr(rehearse, "_check_machine", lambda _out: None)
 
-    def played(_out: Path, found: Prepared, _going_on: object) -> None:
+    def played(_out: Path, found: Prepared, *_more: object) -> None:
         found.found.phases = [PhaseFigures("copy", "", "rehearsed")]
 
     monkeypatch.setattr(rehearse, "_play_in", played)

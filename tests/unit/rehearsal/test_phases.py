@@ -15,6 +15,7 @@ from bench.rehearsal import phases
 from bench.rehearsal.brokers import BrokerRefusedError
 from bench.rehearsal.changes import not_done
 from bench.rehearsal.evidence import Evidence, verified
+from bench.rehearsal.own import OwnFound, OwnNodes
 from bench.rehearsal.phases import Play, RehearsedPhase, Takes
 from bench.rehearsal.plan import BrokerMode
 from bench.rehearsal.run import play
@@ -36,6 +37,8 @@ class Recorded:
         self.bootstrap = "127.0.0.1:1"
         self.brokers = self
         self.around = None
+        self.own: OwnNodes | None = None
+        self.rolled_back = False
         self.controllers = None
         self.blocked = SimpleNamespace(ms=0.0, bound=None, look=lambda *_, **__: None)
         self.modes: dict[int, BrokerMode] = {}
@@ -71,6 +74,9 @@ class Recorded:
         return max(0, self.behind)
 
     # ---- stage
+    def is_rolled_back(self) -> bool:
+        return self.rolled_back
+
     def load(self, _nodes: object) -> None:
         self.asked.append("load")
 
@@ -175,6 +181,30 @@ def test_a_broker_that_is_refused_again_and_again_ends_the_phase() -> None:
     ]
     with pytest.raises(StuckError, match="broker 1 is refused: UNSUPPORTED_VERSION: t do r"):
         phases.from_kraft(playing(stage))
+
+
+def test_nodes_that_are_refused_with_files_of_their_own_are_no_go_and_all_goes_on(
+    tmp_path: Path,
+) -> None:
+    class Own:
+        def play(self, _note: object) -> OwnFound:
+            return OwnFound(["broker-1: no such role"], ["broker-2: Kerberos"])
+
+    stage, found = Recorded(), Rehearsal("tree.json", 1, 2, 1.0)
+    stage.own = Own()
+    table = [
+        RehearsedPhase("own files", "a", phases.own_files, SHORT),
+        RehearsedPhase("second", "b", lambda _play: None, SHORT),
+    ]
+    evidence = Evidence(tmp_path)
+    evidence.add("begin", phases=[one.name for one in table])
+    play(stage, [], found, evidence, str, phases=table)  # type: ignore[arg-type]
+    evidence.add("end", verdict="no-go")
+    evidence.close()
+    assert [one.state for one in found.phases] == ["rehearsed", "rehearsed"]
+    assert [(one.kind, one.text) for one in found.reasons] == [("node", "broker-1: no such role")]
+    assert found.assumed == ["that Kafka's nodes take part with broker-2: Kerberos"]
+    assert (verified(tmp_path).verdict, verified(tmp_path).problems) == ("no-go", [])
 
 
 def raising(error: Exception) -> Callable[[Play], None]:

@@ -71,10 +71,12 @@ def test_a_file_is_believed_and_a_broker_that_is_down_is_started_too() -> None:
     assert found.release == "3.6"
 
 
-def test_two_files_of_one_broker_are_refused_with_both_names() -> None:
+def test_of_two_files_of_one_broker_the_first_counts_and_both_are_named() -> None:
     other = NodeFile("old.properties", 2, {"broker.id": "2"})
-    with pytest.raises(PlanError, match=r"broker-2\.properties and old\.properties"):
-        plan(registered(1), [of_file(), other], RELEASES)
+    found = plan(registered(1), [of_file(), other], RELEASES)
+    assert [one.id for one in found.brokers] == [1, 2]
+    named = "broker 2 has broker-2.properties: old.properties is of the same broker"
+    assert named in found.assumed
 
 
 @pytest.mark.parametrize("mode", BrokerMode)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -54,7 +55,7 @@ def left(folder: Path, found: Prepared, done: int, **change: Any) -> Path:
     return run
 
 
-@pytest.mark.parametrize("done", [at for at, one in enumerate(PHASES) if one.standing])
+@pytest.mark.parametrize("done", range(len(PHASES)))
 def test_what_was_rehearsed_is_known_and_the_next_phase_is_begun_again(
     done: int, tmp_path: Path
 ) -> None:
@@ -67,14 +68,6 @@ def test_what_was_rehearsed_is_known_and_the_next_phase_is_begun_again(
     assert given.found.resumed == 1
     assert f"interrupted in '{NAMES[done]}'" in given.found.assumed[-1]
     assert f"--resume {run}" in resumed.advice(run, given)
-
-
-@pytest.mark.parametrize("done", [at for at, one in enumerate(PHASES) if not one.standing])
-def test_a_phase_that_cannot_be_begun_twice_is_named(
-    done: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = left(tmp_path, ready(tmp_path), done)
-    refused(run, ready(tmp_path), f"interrupted in '{NAMES[done]}', which cannot be", capsys)
 
 
 def test_a_run_of_which_only_the_end_is_missing_is_refused(
@@ -160,8 +153,8 @@ class Left(Recorded):
     def __init__(self) -> None:
         super().__init__()
         self.client = self
-        self.nodes: dict[int, Any] = {}
         self.quorum = self
+        self.nodes = {3000: SimpleNamespace(zk="here", extra={}, url="http://x")}
         self.sessions = 2
 
     def reload(self, _count: int) -> None:
@@ -173,6 +166,9 @@ class Left(Recorded):
     def start_quorum(self) -> None:
         self.asked.append("start")
 
+    def kill(self, number: int) -> None:
+        self.asked.append(f"kill {number}")
+
     def exists(self, path: str) -> object:
         self.sessions -= 1
         return path if self.sessions > 0 else None
@@ -183,7 +179,9 @@ class Left(Recorded):
     [
         (Standing(BrokerMode.MIGRATION), ["quorum 1", "start"]),
         (Standing(BrokerMode.KRAFT, attempt=2), ["quorum 2", "start"]),
-        (Standing(BrokerMode.ZOOKEEPER, attempt=0), []),
+        (Standing(BrokerMode.ZOOKEEPER, attempt=0, ruled=False), []),
+        (Standing(BrokerMode.ZOOKEEPER, ruled=False), ["quorum 1"]),
+        (Standing(BrokerMode.KRAFT, attempt=2, held=True), ["quorum 2", "start"]),
     ],
 )
 def test_everything_is_started_as_it_stood_and_time_goes_on(
@@ -208,3 +206,34 @@ def test_everything_is_started_as_it_stood_and_time_goes_on(
     assert found.phases[1].begin_s is not None
     assert found.phases[1].begin_s >= 50.0
     assert "played" in lines
+    (node,) = stage.nodes.values()
+    assert (node.zk is None) is standing.held
+
+
+def test_behind_the_command_of_a_rollback_no_controller_and_no_broker_is_started(
+    tmp_path: Path,
+) -> None:
+    stage, found = Left(), Rehearsal("tree.json", 1, 2, 1.0)
+    stage.rolled_back = True
+    found.phases = [PhaseFigures("first", "a", REHEARSED, begin_s=0.0, end_s=50.0)]
+    (behind,) = [one for one in PHASES if one.name == "rollback"]
+    table = [RehearsedPhase("first", "a", lambda _play: None, SHORT), behind]
+    evidence = Evidence(tmp_path)
+    play(stage, [], found, evidence, str, phases=table)  # type: ignore[arg-type]
+    evidence.close()
+    begun = [f"begin {one} ZOOKEEPER" for one in IDS]
+    killed = [f"kill {one}" for one in IDS]
+    assert stage.asked == ["reload", "quorum 1", *killed, *begun]
+    assert [one.state for one in found.phases] == [REHEARSED, REHEARSED], found.phases[1].why
+
+
+def test_a_tree_that_was_read_is_kept_and_read_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree = document(topics=1, partitions=1, brokers=1)
+    resumed.keep_tree(tmp_path, tree)
+    assert resumed.kept_tree(tmp_path, "zk1:2181/kafka", []) == ("zk1:2181/kafka", tree)
+    (tmp_path / resumed.TREE).unlink()
+    with pytest.raises(typer.Exit):
+        resumed.kept_tree(tmp_path, "zk1:2181/kafka", [])
+    assert "rehearse anew" in capsys.readouterr().err
