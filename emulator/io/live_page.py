@@ -290,6 +290,13 @@ def _kept(status: Document) -> tuple[str, str, str]:
         return "wait", *elsewhere
     if name == "final":
         return "ok", "Yes, it is done", "it is final: ZooKeeper is no longer written"
+    if migration is None and _ALSO.get(name, name) == "finalising":
+        on_hold = (status["finalisation"] or {}).get("state") == "held"
+        text = (
+            "changes are only in the metadata log since this phase began; none is lost if you go "
+            "back as the line above says"
+        )
+        return "wait", "Not final yet; on hold" if on_hold else "Not final yet", text
     if migration is None or name == "not migrating":
         level = "ok" if name == "not migrating" and status["active"] else "wait"
         return level, f"In phase: {status['phase']['text']}", ""
@@ -364,18 +371,16 @@ def how_long_blocked(status: Document, series: Series) -> dict[str, str]:
     if series.newest("blocked_ms") is None:
         return _answer(ask, "wait", "Not known", "this controller could not look at itself yet")
     in_all, waiting = series.newest("blocked_ms") or 0, series.newest("blocked_operations") or 0
-    recent = series.grown("blocked_ms")
     since = f"since {(iso(series.begun_ms) or '')[11:19]} UTC"
-    begun = f"this process of controller {status['node_id']} began then; earlier is not counted"
-    watched = duration((series.newest("at_ms") or series.begun_ms) - series.begun_ms)
+    begun = f"when this process of controller {status['node_id']} began; earlier is not known"
+    watched = min(900_000, (series.newest("at_ms") or series.begun_ms) - series.begun_ms)
+    recent = series.grown("blocked_ms") if watched == 900_000 else in_all
     if waiting:
-        text = f"{waiting:,.0f} requests wait; {duration(in_all)} in all {since}: {begun}"
+        text = f"{waiting:,.0f} requests wait; {duration(in_all)} in all {since}, {begun}"
         return _answer(ask, "bad", f"Now; {duration(recent)} of 15 min", text)
-    if not in_all:
-        text = f"watched {since}: {begun}"
-        return _answer(ask, "ok", f"0 ms in the last {watched}", text)
-    text = f"{duration(recent)} of it in the last 15 minutes; {begun}"
-    return _answer(ask, "wait" if recent else "ok", f"{duration(in_all)} {since}", text)
+    text = f"{duration(in_all)} in all {since}, {begun}"
+    answer = f"{duration(recent)} in the last {duration(watched)}"
+    return _answer(ask, "wait" if recent else "ok", answer, text)
 
 
 def going_back(status: Document) -> dict[str, str]:
@@ -395,6 +400,15 @@ def _back(status: Document) -> tuple[str, str, str]:
         return "none", "No", "the migration is final"
     if name == "not migrating":
         return "ok", "Nothing to go back from", "no migration was begun"
+    if migration is None and _ALSO.get(name, name) == "finalising":
+        kraft, brokers = status["phase"]["kraft_brokers"], status["phase"]["brokers"]
+        restarts = several(kraft + brokers, "restart of a broker", "restarts of brokers")
+        text = (
+            f"first a controller with {MIGRATION}=true has to lead: restart one with it. It writes "
+            "what ZooKeeper lacks, and shows what ZooKeeper refuses, if anything. Then "
+            f"{_in_zookeeper_mode(kraft, brokers)}{_STOP}"
+        )
+        return "wait", f"Yes, with a restart of a controller and {restarts}", text
     if migration is None:
         text = f"start a controller with {MIGRATION}=true again; then this line says what it takes"
         return "wait", "Yes, still", text
@@ -408,9 +422,41 @@ def _back(status: Document) -> tuple[str, str, str]:
         return "ok", "Yes; no change is lost", text
     lost, level = _lost(migration)
     kraft, brokers = back["brokers_in_kraft_mode"], status["phase"]["brokers"]
-    first = f"first restart {kraft} of {brokers} brokers in ZooKeeper mode; then " if kraft else ""
+    first = _in_zookeeper_mode(kraft, brokers)
     restarts = several(kraft + brokers, "restart of a broker", "restarts of brokers")
-    return level, f"Yes, with {restarts}; {lost}", f"{first}{_STOP}"
+    return level, f"Yes, with {restarts}; {lost}", f"{'first ' if first else ''}{first}{_STOP}"
+
+
+def _in_zookeeper_mode(kraft: int, brokers: int) -> str:
+    """The restarts before the rollback; empty: none."""
+    return f"restart {kraft} of {brokers} brokers in ZooKeeper mode; then " if kraft else ""
+
+
+def no_return(status: Document, steps: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The point of no return: where it is, and what the next step has to do with it.
+
+    Returns: ``before``: the phase that it lies before. ``text``: what is said at the next step;
+    empty: it can be undone. ``short``: the same in one line.
+    """
+    hold = (status["finalisation"] or {}).get("hold")
+    leaps = hold is False and status["phase"]["name"] == "dual write"
+    before = "finalising" if leaps else "final"
+    check = len(steps) > 1 and steps[0].get("action") == "diff"
+    step = steps[1] if check else steps[0] if steps else {}
+    if not step.get("no_way_back"):
+        return {"before": before, "text": "", "short": ""}
+    which = "Step 2" if check else "The next step"
+    if step["action"] == "finalise":
+        after = "Afterwards you cannot return to ZooKeeper."
+        text = f"Point of no return. Running this ends the hold. {after}"
+    elif hold:
+        text = "Point of no return, unless hold is on at the controller that leads afterwards."
+        return {"before": before, "text": text, "short": f"{which} is final without a hold."}
+    elif hold is False:
+        text = "Point of no return: hold is off."
+    else:
+        text = "It is not known whether hold is on: treat this step as the point of no return."
+    return {"before": before, "text": text, "short": f"{which} cannot be undone."}
 
 
 def _lost(migration: Mapping[str, Any]) -> tuple[str, str]:
@@ -508,6 +554,7 @@ def document(
             how_long_blocked(status, series),
         ],
         "back": going_back(status),
+        "no_return": no_return(status, steps),
         "phases": phases(status),
         "next": steps,
         "status": status,

@@ -92,7 +92,7 @@ class NextStep:
     of this program. ``node``: the id of a controller or broker. ``flag``: with or without
     ``zookeeper.metadata.migration.enable``. ``wait_for``: a value of ``status --wait``.
     ``problem``: something is not as it should be. ``now``: it may be taken now. ``no_way_back``: it
-    makes the migration final, unless kraftbridge.finalise.hold=true is set.
+    makes the migration final, unless there is a hold.
     """
 
     action: Action
@@ -385,11 +385,7 @@ A controller tries for ever; after so long somebody has to look."""
 SESSION_TRIES: Final = 12
 """A broker tries again after 0.1, 0.2, 0.4 … s, broker.session.timeout.ms at most. So many tries
 outlast the session of its last process, unless that is alive."""
-UNLESS_HELD: Final = "unless kraftbridge.finalise.hold=true is set"
-LAST_START: Final = (
-    f"this is the last restart: it is final and cannot be undone, {UNLESS_HELD} (to go back "
-    "instead, start it with the flag)"
-)
+HOLD: Final = "kraftbridge.finalise.hold"
 NEED_FLAG: Final = frozenset({"zookeeper_broker", "no_mark"})
 """What is missing and can come only while a controller with the flag leads."""
 LED_BEFORE: Final = frozenset({"resigned", "unattached", "candidate"})
@@ -574,7 +570,7 @@ class _Looking:
                     voter["id"],
                     flag=flag,
                     problem=True,
-                    no_way_back=why == LAST_START,
+                    no_way_back=flag is False and self._is_last(voter),
                 )
 
     def _started_with(self, voter: Document) -> tuple[bool | None, str]:
@@ -588,16 +584,39 @@ class _Looking:
         if self._leader != self._own:
             return None, (
                 f"with {FLAG} or without, as it ran last: once no controller has it the migration "
-                f"is final and cannot be undone, {UNLESS_HELD}; {why}"
+                f"is final and cannot be undone, unless the next leader has a hold; {why}"
             )
         needs = [one for one in self._end.get("missing", ()) if one["why"] in NEED_FLAG]
         if needs:
             return True, f"{needs[0]['text']}; this needs a leader with the flag; {why}"
+        if not self._is_last(voter):
+            return False, why
+        last = f"this is the last restart: {self._end_of_it()}"
+        return False, f"{last} (to go back instead, start it with the flag)"
+
+    def _is_last(self, voter: Document) -> bool:
+        """Whether no controller has the flag, once one that is down is started without it."""
+        if self._ahead not in ENDING or self._leader != self._own:
+            return False
         others = [one for one in self._quorum["voters"] if one["id"] != voter["id"]]
         left = [one for one in others if one["migration_flag"] is not False]
-        if left or voter["migration_flag"] is False:
-            return False, why
-        return False, LAST_START
+        return not left and voter["migration_flag"] is not False
+
+    def _end_of_it(self) -> str:
+        """Whether the last restart is final: each process has its own hold, the next leader too."""
+        hold = self._end.get("hold")
+        if hold is None:
+            return "it is not known whether hold is on: treat it as final, it cannot be undone"
+        if hold:
+            return (
+                f"hold is on at controller {self._own} ({HOLD}=true); only if it is on at the next "
+                "leader too can you still go back afterwards"
+            )
+        return (
+            f"hold is off at controller {self._own}: it is final and cannot be undone; to keep a "
+            f"way back, first set {HOLD}=true in the file of each controller, which reads it when "
+            "it starts"
+        )
 
     def _without_leader(self) -> Iterator[NextStep]:
         """How to get a leader: a voter without its log grants no vote before it knows one."""
@@ -785,9 +804,9 @@ class _Looking:
             found.append(NextStep(Action.DIFF, why, self._diff_command()))
         voters = [one["id"] for one in self._quorum["voters"] if one["migration_flag"] is not False]
         voters.sort(key=lambda each: each == self._own)
-        why = f"one by one, the leader last; the last restart is final, {UNLESS_HELD}"
+        why = f"one by one, the leader last; of the last restart: {self._end_of_it()}"
         if len(voters) == 1:
-            why = f"the last restart: it is final and cannot be undone, {UNLESS_HELD}"
+            why = f"the last restart: {self._end_of_it()}"
         for at, each in enumerate(voters):
             last = each == voters[-1]
             found.append(self._controller(each, flag=False, why="" if at else why, last=last))

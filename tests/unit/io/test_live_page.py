@@ -372,10 +372,10 @@ def test_the_first_screen_says_whether_it_is_safe_what_limits_it_and_how_long_it
     now = filled(20, lambda i: {"blocked_ms": 500 * i, "blocked_operations": 3})
     assert answers(blocked, now)[1:] == [
         ("bad", "ZooKeeper blocks KRaft"),
-        ("bad", "Now; 9.5 s of 15 min"),
+        ("bad", "Now; 10 s of 15 min"),
     ]
     over = filled(1_000, lambda i: {"blocked_ms": min(500 * i, 4_200)})
-    assert answers(status, over)[2] == ("ok", "4.2 s since 00:00:00 UTC")
+    assert answers(status, over)[2] == ("ok", "0 ms in the last 15 min")
 
 
 FOLLOWS: Final = "Ask the leader"
@@ -417,7 +417,7 @@ STATES: Final = {
         "finalising",
         None,
         {},
-        ("wait", "In phase: finalising"),
+        ("wait", "Not final yet"),
         ("ok", "Nothing"),
     ),
     "left-out": (
@@ -458,6 +458,16 @@ def test_nothing_is_called_safe_that_is_not_known_to_be_so(
     if shown["leader_id"] != shown["node_id"]:  # it would show zeros
         assert answers(shown)[2] == expected[0]
         assert live_page.bounds(shown, filled(3)) == []
+
+
+def test_while_finalising_it_says_whether_it_is_on_hold(status: dict[str, Any]) -> None:
+    phase = {**status["phase"], "name": "finalising"}
+    end = {"state": "held", "hold": True}
+    shown = {**status, "phase": phase, "migration": None, "finalisation": end}
+    found = live_page.is_safe(shown, "OK: x")
+    assert (found["level"], found["answer"]) == ("wait", "Not final yet; on hold")
+    assert "none is lost" in found["text"]
+    assert live_page.is_safe(shown, "PROBLEM: x")["answer"].endswith("; act")
 
 
 def test_a_deposed_leader_promises_nothing_about_what_it_had_not_written() -> None:
@@ -520,8 +530,10 @@ def test_how_long_it_was_blocked_says_since_when_that_is_counted(status: dict[st
     now = live_page.how_long_blocked(status, filled(20, lambda _i: {"blocked_operations": 3}))
     for one in (never, was, now):
         assert "since 00:00:00 UTC" in one["answer"] + one["text"]
-        assert "this process of controller 3000 began then" in one["text"].lower()
+        assert "this process of controller 3000 began" in one["text"].lower()
     assert never["answer"].startswith("0 ms in the last ")
+    assert was["answer"] == "500 ms in the last 20 s"
+    assert was["text"].startswith("500 ms in all since 00:00:00 UTC, when this process")
 
 
 KRAFT: Final = {"brokers_in_kraft_mode": 2, "changes_not_in_zookeeper": 7}
@@ -575,7 +587,14 @@ BACK: Final = {
         "Yes, with 2 restarts of brokers; 1 access control entry is lost",
         "run kraft-bridge rollback",
     ),
-    "finalising": ("finalising", None, {}, "wait", "Yes, still", "migration.enable=true"),
+    "finalising": (
+        "finalising",
+        None,
+        {},
+        "wait",
+        "Yes, with a restart of a controller and 4 restarts of brokers",
+        "if anything. Then restart 2 of 2 brokers in ZooKeeper mode; then run",
+    ),
     "final": ("final", None, {}, "none", "No", "the migration is final"),
     "never-begun": ("not migrating", None, {}, "ok", "Nothing to go back from", "no migration"),
     "refused": ("refused", {}, {"active": False}, "wait", "Not known to this", "see below"),
@@ -589,6 +608,7 @@ def test_in_each_phase_a_line_says_what_going_back_costs(
 ) -> None:
     name, members, others, level, answer, text = BACK[state]
     phase = {**status["phase"], "name": name, "brokers": 2}
+    phase["kraft_brokers"] = 2 if name == "finalising" else 0
     shown: dict[str, Any] = {**status, **others, "phase": phase}
     if members is None:
         shown["migration"] = None
@@ -609,8 +629,39 @@ def test_the_page_shows_the_point_of_no_return_and_a_check_before_what_it_is_for
     text = route().body.decode()
     step = text.partition("function nextStep() {")[2].partition("\n}")[0]
     assert "first.no_way_back" in step
+    assert "command(dry)" in step  # what is copied does not end the hold
     assert step.index("check.command") < step.index('make("li", "", ...does)')
     assert "no way back" in text.partition("function steps() {")[2].partition("\n}")[0]
+
+
+LAST: Final = {"action": "restart_controller", "no_way_back": True}
+DIFF: Final = {"action": "diff", "no_way_back": False}
+END: Final = {"action": "finalise", "no_way_back": True}
+
+
+RETURNS: Final = {
+    # phase, hold, steps -> before, a part of the text, the beginning of the line
+    "on": (("dual write", True, [DIFF, LAST]), ("final", "unless hold is on", "Step 2 is final")),
+    "off": (("dual write", False, [DIFF, LAST]), ("finalising", "hold is off", "Step 2 cannot")),
+    "unknown": (("dual write", None, [LAST]), ("final", "not known whether hold", "The next step")),
+    "later": (("dual write", False, [DIFF, DIFF, LAST]), ("finalising", "", "")),
+    "end": (("finalising", True, [END]), ("final", "ends the hold. Afterwards you cannot", "The")),
+    "none": (("waiting", None, []), ("final", "", "")),
+}
+
+
+@pytest.mark.parametrize("case", RETURNS)
+def test_the_point_of_no_return_is_said_by_the_hold_that_is_set(
+    status: dict[str, Any], case: str
+) -> None:
+    (name, hold, steps), (before, text, short) = RETURNS[case]
+    shown = {**status, "phase": {**status["phase"], "name": name}, "finalisation": {"hold": hold}}
+    found = live_page.no_return(shown, steps)
+    assert found["before"] == before
+    assert text in found["text"]
+    assert bool(found["text"]) is bool(text)
+    assert found["short"].startswith(short)
+    assert ("unless" in found["text"]) is (case == "on")
 
 
 def test_no_two_charts_of_the_page_have_one_title(status: dict[str, Any]) -> None:

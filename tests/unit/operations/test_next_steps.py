@@ -133,8 +133,9 @@ def test_the_last_start_says_that_it_is_final(why: str, flag: bool | None) -> No
     first, typed = lines((step,))
     assert first == (
         "next: start controller 3001 without zookeeper.metadata.migration.enable: this is the last "
-        "restart: it is final and cannot be undone, unless kraftbridge.finalise.hold=true is set "
-        "(to go back instead, start it with the flag)"
+        "restart: hold is off at controller 3000: it is final and cannot be undone; to keep a way "
+        "back, first set kraftbridge.finalise.hold=true in the file of each controller, which "
+        "reads it when it starts (to go back instead, start it with the flag)"
     )
     assert typed == "type: kraft-bridge controller -c FILE"
     assert as_json((step,))[0]["flag"] is False
@@ -619,6 +620,26 @@ def test_the_step_behind_which_there_is_no_way_back_is_marked(
     assert [one.no_way_back for one in steps] == marked
     assert [one["no_way_back"] for one in as_json(steps)] == marked
     assert not any(one.no_way_back for one in next_steps(document("hybrid", THREE)))
+
+
+@pytest.mark.parametrize(
+    ("hold", "says"),
+    [
+        (True, "hold is on at controller 3000 (kraftbridge.finalise.hold=true); only if it is on"),
+        (False, "hold is off at controller 3000: it is final and cannot be undone"),
+        (None, "it is not known whether hold is on: treat it as final, it cannot be undone"),
+    ],
+)
+@pytest.mark.parametrize("voters", [(3000,), (3000, 3001)])
+def test_the_last_restart_says_whether_there_is_a_hold(
+    hold: bool | None, says: str, voters: tuple[int, ...]
+) -> None:
+    end = ends("migrating") | {"hold": hold}
+    there = quorum(*(voter(each) for each in voters))
+    found = next_steps(document("dual write", IN_KRAFT, quorum=there, finalisation=end))
+    (why,) = [one.why for one in found if one.action is Action.RESTART_CONTROLLER and one.why]
+    assert f"last restart: {says}" in why
+    assert "unless" not in why
 
 
 @pytest.mark.parametrize("older", ["hybrid", "dual write", "pre-migration", "refused", "deposed"])
