@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from bench.rehearsal.verdict import (
+    FAILED,
     NOT_REHEARSED,
     NOT_SHOWN,
     REHEARSED,
+    REMEDIES,
     Rehearsal,
+    next_step,
+    open_points,
     table,
     verdict,
 )
@@ -32,7 +36,9 @@ def page(found: Rehearsal) -> str:
     """The document: the verdict, every reason, the table of phases, and what was assumed."""
     head, *rows = table(found.phases)
     columns = [TableColumn(name, at < 2) for at, name in enumerate(head)]
-    sections = [ReportSection("Phases", [ReportTable(columns, rows), *_whys(found)])]
+    marked = [[f"✗ {cell}" if cell == FAILED else cell for cell in row] for row in rows]
+    sections = _reasons(found)
+    sections += [ReportSection("Phases", [ReportTable(columns, marked), *_whys(found)])]
     sections += [
         ReportSection(title, [Note(line) for line in lines])
         for title, lines in (
@@ -48,6 +54,22 @@ def page(found: Rehearsal) -> str:
     return render(title, reasons, sections, verdict(found), answers=rehearsal_answers(found))
 
 
+def _reasons(found: Rehearsal) -> list[ReportSection]:
+    """Each reason with what to do about it; phases that were not begun follow from the others."""
+    missed = {
+        f"{one.phase}: {one.state}"
+        for one in found.phases
+        if one.state == NOT_REHEARSED and not one.why
+    }
+    rows = [
+        [one.kind, one.text, REMEDIES[one.kind]]
+        for one in found.reasons
+        if one.text not in missed or len(missed) == len(found.reasons)
+    ]
+    columns = [TableColumn(name, word=True) for name in ("kind", "why not", "what to do")]
+    return [ReportSection("Why not", [ReportTable(columns, rows)])] if rows else []
+
+
 def rehearsal_answers(found: Rehearsal) -> tuple[Answer, ...]:
     """Whether the cluster can migrate, what now, whether it can go back, and what waited."""
     return _can(found), _what_now(found), _back(found), _waits(found)
@@ -57,24 +79,23 @@ def _can(found: Rehearsal) -> Answer:
     question = "Can this cluster migrate?"
     if found.go:
         count = several(len(found.phases), "phase")
-        text = f"{count} rehearsed with emulated brokers, none failed."
-        if found.warnings:
-            text += f" {several(len(found.warnings), 'warning')} below, which do not decide."
-        return Answer(question, "Yes, as rehearsed", "good", text, "")
+        left = open_points(found)
+        text = f"{count} rehearsed, none failed. Not yet a go for production"
+        text += f": {left} below." if left else "."
+        return Answer(question, "Yes, with emulated brokers", "good", text, "")
     count = several(len(found.reasons), "reason")
     first = found.reasons[0].text if found.reasons else "nothing was rehearsed"
-    return Answer(question, "Not as it is", "bad", f"{count} below; the first: {first}.", "")
+    text = f"{count} below; the first: {first}. Your cluster was not touched."
+    return Answer(question, "Not as it is", "bad", text, "")
 
 
 def _what_now(found: Rehearsal) -> Answer:
     question = "What now?"
+    step = next_step(found)
+    text = f"{step[:1].upper()}{step[1:]}."
     if found.go:
-        text = (
-            "Rehearse again with your own brokers, on a clone of the cluster (docs/clone.md): this "
-            "run had emulated brokers, which store no records."
-        )
+        text += " This run had emulated brokers, which store no records."
         return Answer(question, "Rehearse on a clone", "good", text, "")
-    text = "Mend what the reasons below name, take a dump again, and run the same command."
     return Answer(question, "Mend it, and repeat", "bad", text, "")
 
 
@@ -85,7 +106,8 @@ def _back(found: Rehearsal) -> Answer:
     if one is None or one.state == NOT_REHEARSED:
         return Answer(question, "Not known", "open", "Going back was not rehearsed.", "")
     if one.state != REHEARSED:
-        return Answer(question, "Not as it is", "bad", f"The rollback failed: {one.why}.", "")
+        text = f"The rollback failed in the rehearsal: {one.why}. Your cluster was not touched."
+        return Answer(question, "It failed here", "bad", text, "")
     brokers = len(found.brokers)
     took = f"kraft-bridge rollback took {one.seconds:.0f} s here" if one.seconds else "rehearsed"
     text = (

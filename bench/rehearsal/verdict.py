@@ -6,10 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from emulator.config.words import several
+
 REHEARSED, FAILED, NOT_REHEARSED = "rehearsed", "failed", "not rehearsed"
 """What became of a phase."""
 OF_THE_RUN: Final = frozenset({"node", "broker", "change", "stores"})
 """Kinds of reasons that phases find."""
+REMEDIES: Final[Mapping[str, str]] = {
+    "preflight": "do what the finding says",
+    "file": "correct the file; the log of its node is in the folder",
+    "copy": "repair or delete the znode with the program that wrote it",
+    "broker": "do what the text says; its log is in the folder",
+    "change": "see its error; a time-out on a busy machine: rehearse alone there",
+    "stores": "report it: a defect of kraft-bridge, not of your cluster",
+    "phase": "see its first error, and the logs of that time in the folder",
+}
+"""What to do about a reason, by its kind; docs/after-rehearsing.md has more."""
 SHOWN_MAX: Final = 10
 """Reasons of one kind that are printed; JSON has all."""
 
@@ -165,6 +177,8 @@ def table(phases: Sequence[PhaseFigures]) -> list[list[str]]:
 
 
 def _cells(one: PhaseFigures) -> tuple[str, ...]:
+    if one.state == NOT_REHEARSED:
+        return (one.phase, one.state, *["-"] * (len(_HEAD) - 2))
     lag = "-"
     if one.lag_records is not None:
         lag = f"{one.lag_records:,}"
@@ -199,7 +213,23 @@ def text(found: Rehearsal) -> str:
     lines += _listed("not shown by this", NOT_SHOWN)
     lines += ["", f"logs, report.html and evidence.jsonl: {found.folder}"]
     lines += [f"last hash of the evidence: {found.hash}"] if found.hash else []
-    return "\n".join([*lines, verdict(found)])
+    return "\n".join([*lines, f"next: {next_step(found)}", verdict(found)])
+
+
+def next_step(found: Rehearsal) -> str:
+    """What to do after it, in words without a full stop."""
+    if found.go:
+        return "rehearse again with your own brokers, on a clone of the cluster (docs/clone.md)"
+    return (
+        "mend what the reasons name, take a dump again, and run the same command "
+        "(docs/after-rehearsing.md)"
+    )
+
+
+def open_points(found: Rehearsal) -> str:
+    """How much a go leaves open; empty: nothing but what emulated brokers cannot show."""
+    counts = ((found.warnings, "warning"), (found.assumed, "assumption"))
+    return ", ".join(several(len(some), word) for some, word in counts if some)
 
 
 def verdict(found: Rehearsal) -> str:
@@ -210,8 +240,13 @@ def verdict(found: Rehearsal) -> str:
         f"{found.load_per_s:g} changes/s"
     )
     if found.go:
-        return f"GO: every phase was rehearsed, and nothing speaks against it ({size})"
-    return f"NO-GO: {len(reasons)} reason{'s' if len(reasons) != 1 else ''} ({size})"
+        left = open_points(found)
+        return (
+            "GO: every phase passed with emulated brokers; not yet a go for production"
+            f"{left and f': {left}'} ({size})"
+        )
+    count = several(len(reasons), "reason")
+    return f"NO-GO: {count}; your cluster was not touched ({size})"
 
 
 def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:

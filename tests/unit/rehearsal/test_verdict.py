@@ -12,9 +12,11 @@ from bench.rehearsal.verdict import (
     FAILED,
     NOT_REHEARSED,
     REHEARSED,
+    REMEDIES,
     PhaseFigures,
     Rehearsal,
     as_json,
+    table,
     text,
 )
 
@@ -61,6 +63,10 @@ def test_a_warning_does_not_decide() -> None:
     assert as_json(found)["verdict"] == "go"
     assert text(found).splitlines()[-1].startswith("GO: ")
     assert "PF-W02 a: b" in text(found)
+    found.assumed = ["a", "b"]
+    next_, last = text(found).splitlines()[-2:]
+    assert next_.startswith("next: rehearse again with your own brokers")
+    assert "emulated brokers; not yet a go for production: 1 warning, 2 assumptions (" in last
 
 
 @pytest.mark.parametrize("reason", SPOILT)
@@ -69,7 +75,7 @@ def test_each_reason_alone_is_a_no_go_that_names_it(reason: str) -> None:
     SPOILT[reason](found)
     assert not found.go
     assert f"  {reason}\n" in text(found)
-    assert text(found).splitlines()[-1].startswith("NO-GO: 1 reason ")
+    assert text(found).splitlines()[-1].startswith("NO-GO: 1 reason; your cluster was not touched ")
     assert [f"{one['kind']}: {one['text']}" for one in as_json(found)["reasons"]] == [reason]
     assert reason.partition(": ")[2] in page(found)
 
@@ -81,16 +87,35 @@ def test_the_page_begins_with_what_to_do_and_whether_one_can_go_back() -> None:
     found.phases.append(PhaseFigures(ROLLBACK, "x", REHEARSED, begin_s=2.0, end_s=22.0))
     can, now, back, _ = rehearsal_answers(found)
     assert [can.state, now.state, back.state] == ["good", "good", "good"]
-    assert "1 warning below" in can.text
+    assert "Not yet a go for production: 1 warning below" in can.text
     assert "docs/clone.md" in now.text
     assert "3 restarts of brokers, with all brokers in KRaft mode 6" in back.text
     assert "took 20 s" in back.text
     found.phases[-1].state, found.phases[-1].why = FAILED, "because"
     can, now, back, _ = rehearsal_answers(found)
     assert [can.state, now.state, back.state] == ["bad", "bad", "bad"]
-    assert "The rollback failed: because" in back.text
+    assert back.text.startswith("The rollback failed in the rehearsal: because. Your cluster was")
     assert "the first: rollback: failed: because" in can.text
     assert {one.state for one in rehearsal_answers(Rehearsal("x", 0, 0, 1.0))} == {"bad", "open"}
+
+
+def test_of_a_no_go_the_reasons_come_first_each_with_what_to_do() -> None:
+    assert "<h2>Why not</h2>" not in page(played())
+    found = played()
+    for spoil in SPOILT.values():
+        spoil(found)
+    shown = page(found)
+    assert shown.index("<h2>Why not</h2>") < shown.index("<h2>Phases</h2>")
+    assert {one.kind for one in found.reasons} == {*REMEDIES} - {"file"}
+    for one in found.reasons:
+        assert REMEDIES[one.kind] in shown
+
+
+def test_a_phase_that_was_not_rehearsed_has_no_figures() -> None:
+    found = played()
+    found.phases[0].state, found.phases[1].state = FAILED, NOT_REHEARSED
+    assert table(found.phases)[2] == ["copy", NOT_REHEARSED, *["-"] * 6]
+    assert '<td class="word bad">✗ failed</td>' in page(found)
 
 
 def test_what_going_back_takes_is_said_where_it_changes() -> None:
