@@ -55,8 +55,8 @@ _REMEDIES: Final = {
     3: "Do not finalise. The logs of the controllers and brokers of the time of the kills have "
     "the reason; what clients sent and did not get is to be sent again.",
     4: "Do not finalise. Do not go back yet either: brokers in ZooKeeper mode use what is in "
-    "ZooKeeper. `kraft-bridge zk diff` names what differs; `kraft-bridge zk reconcile` makes "
-    "ZooKeeper equal to the log. Then `zk diff` must print EQUAL.",
+    "ZooKeeper. The metadata log is right. `kraft-bridge zk diff` names what differs; "
+    "`kraft-bridge zk reconcile` overwrites that in ZooKeeper. Then `zk diff` must print EQUAL.",
 }
 """By the step of the demonstration."""
 _OF_SPEED: Final = "Run it again on a quiet machine; for safety nothing follows."
@@ -90,7 +90,7 @@ def analyse(stage: Stage, narrator: Narrator) -> None:
     narrator.check(
         "one self-contained HTML report, and the Parquet behind it",
         bool(found) and _CLOSED in page and not foreign and bool(tables),
-        f"{len(page) / 1000:.0f} kB; {len(tables)} tables; {len(found)} findings; in {took_s:.0f} s"
+        f"{len(page) / 1000:.0f} kB; {len(tables)} tables; {len(found)} lines; in {took_s:.0f} s"
         + (f"; it refers to {foreign}" if foreign else ""),
     )
 

@@ -14,7 +14,7 @@ from kazoo.exceptions import KazooException
 
 from bench.demo.analysis import SparkFailedError, analyse
 from bench.demo.migrate import migrate
-from bench.demo.narrator import Narrator
+from bench.demo.narrator import Check, Narrator
 from bench.demo.needs import full, room_watched
 from bench.demo.seed import seed
 from bench.demo.stage import Options, Stage
@@ -29,6 +29,8 @@ from emulator.servers.process import ProcessError, end_undisturbed, interrupt_on
 
 INTERRUPTED: Final = 130
 _NEXT: Final = "docs/runbook.md is for a cluster of your own"
+_REPORTS: Final = 5
+"""The step in which the report is written: it has the checks before."""
 _ASCII: Final = frozenset({"C", "POSIX"})
 """With these as LC_ALL Java finds no folder whose name has other letters; as LANG, Python tells its
 children better."""
@@ -105,7 +107,7 @@ def _steps(stage: Stage, narrator: Narrator) -> None:
     load = strain(stage, narrator)
     narrator.step(4, "Two stores, one truth")
     judge_and_stop(stage, narrator, load)
-    narrator.step(5, "What the trace says")
+    narrator.step(_REPORTS, "What the trace says")
     try:
         analyse(stage, narrator)
     except SparkFailedError as error:
@@ -113,16 +115,24 @@ def _steps(stage: Stage, narrator: Narrator) -> None:
         narrator.check_speed("the report is written", False, f"{error}", why)
 
 
+def _is_other(check: Check) -> bool:
+    """Whether it is of speed, or of the demonstration itself; the report counts neither."""
+    return check.of_speed or check.step >= _REPORTS
+
+
 def _verdict(narrator: Narrator, options: Options) -> int:
-    """Print the last line; the exit code follows from the checks of safety alone."""
-    safety = [each for each in narrator.checks if not each.of_speed]
-    held = len(safety) - len(narrator.failed)
-    others = Counter(each.held for each in narrator.checks if each.of_speed)
+    """Print the last line: its checks of safety are those that the report has.
+
+    Those of the last step are of the demonstration itself; if one fails, it has failed all the
+    same. Those of speed decide nothing.
+    """
+    held = [each.held for each in narrator.checks if not _is_other(each)]
+    others = Counter(each.held for each in narrator.checks if _is_other(each))
     counts = {"held": True, "not judged": None, "FAILED": False}
     also = ", ".join(f"{others[how]} {what}" for what, how in counts.items() if others[how])
     text = (
-        f"{held} of {several(len(safety), 'check')} of safety held"
-        + (f"; of {others.total()} others: {also}" if also else "")
+        f"{held.count(True)} of {several(len(held), 'check')} of safety held"
+        + (f"; of {several(others.total(), 'other')}: {also}" if also else "")
         + f"; {narrator.elapsed_s:.0f} s in all"
     )
     if narrator.failed:

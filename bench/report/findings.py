@@ -244,7 +244,7 @@ def _blocking(tables: Tables) -> Iterable[Finding]:
 
 
 NEVER: Final = "never"
-AS_SEEN: Final = "0 ms, as far as seen"
+AS_SEEN: Final = "0 ms seen"
 """How long ZooKeeper blocked KRaft where no wait is in the trace: nothing is in doubt, or it is."""
 
 
@@ -266,7 +266,7 @@ def doubts(tables: Tables, run_id: str, limit: Limited | None) -> list[str]:
     if limit is None or limit.zookeeper is None:
         found.append("whether the machine was full or the client late is not known")
     elif not limit.zookeeper:
-        text = "another load may differ, as a full machine or a late client limited this one"
+        text = "another load may differ, as the machine was full or the client late"
         found.append(text)
     return found
 

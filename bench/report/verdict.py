@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from bench.analysis.limits import BLOCKED_SHARE, Figure, Limited
+from bench.analysis.limits import BLOCKED_SHARE, DONE, Figure, Key, Limited
 from bench.report.beside import Beside, RunCheck
 from bench.report.blocks import Answer, shown
 from bench.report.findings import (
@@ -26,7 +26,7 @@ from bench.report.findings import (
     limits_of,
 )
 from bench.report.slowest import Slowest, slowest
-from bench.report.what_now import what_now
+from bench.report.what_now import could_go_back, in_phase, what_now
 from emulator.config.words import duration, several
 from emulator.trace.distribution import enough
 
@@ -134,9 +134,10 @@ def verdict(tables: Tables, run_id: str, beside: Beside) -> Verdict:
     slow = slowest(tables)
     answers = (
         _safe(beside),
-        what_now(tables, beside),
-        _limit(limit, figures, slow),
+        what_now(beside),
+        _limit(limit, figures, slow, found),
         _blocked(tables, found, limit),
+        could_go_back(tables, beside),
     )
     safe, *others = [one.short for one in answers]
     text = " ".join(filter(None, (safe, _waited(tables, found), *others)))
@@ -182,7 +183,10 @@ def _safe(beside: Beside) -> Answer:
         return Answer(question, "Not known", "open", text, f"Not known to be safe: {count}.{do}")
     all_ = "The one check" if len(safety) == 1 else f"All {len(safety)} checks"
     text = f"{all_} of safety held."
-    return Answer(question, "Yes", "good", text, f"Safe: {text[:1].lower()}{text[1:]}")
+    upto = "" if beside.end is None else in_phase(beside.end.phase)
+    word = f"Yes, up to {upto.partition(',')[0]}" if upto else "Yes"
+    short = f"Safe{upto and f' up to {upto}'}: {text[:1].lower()}{text[1:]}"
+    return Answer(question, word, "good", text, short)
 
 
 def _named(one: RunCheck) -> str:
@@ -200,8 +204,15 @@ def begins_with(remedy: str) -> str:
     return f" {first}." if first else ""
 
 
-def _limit(limit: Limited | None, figures: Sequence[Figure], slow: Slowest | None) -> Answer:
+def _limit(
+    limit: Limited | None,
+    figures: Sequence[Figure],
+    slow: Slowest | None,
+    found: Mapping[str, float | None],
+) -> Answer:
     question = "What limited this run?"
+    if (in_time := _in_time(limit, slow, found)) is not None:
+        return in_time
     waited = "" if slow is None else f" The slowest change took {_of_slowest(slow)}."
     if limit is None:
         text = f"Nothing in the trace says what limited it.{waited}"
@@ -225,7 +236,7 @@ def _limit(limit: Limited | None, figures: Sequence[Figure], slow: Slowest | Non
     if unknown:
         sure = f"not certain: {unknown}"
     elif others:
-        sure = f"likely: it comes first from cause to effect; full too: {', '.join(others)}"
+        sure = f"likely, as the others wait for it; full too: {', '.join(others)}"
     else:
         sure = "as measured: nothing else was full"
     name = f"{limit.by.name[:1].upper()}{limit.by.name[1:]}"
@@ -236,6 +247,32 @@ def _limit(limit: Limited | None, figures: Sequence[Figure], slow: Slowest | Non
     }
     short = f"{name} limited the run{follows[limit.zookeeper]}."
     return Answer(question, name, "full", text, short, sure)
+
+
+def _in_time(
+    limit: Limited | None, slow: Slowest | None, found: Mapping[str, float | None]
+) -> Answer | None:
+    """Of a run that did what was due in time on a full machine, or with a late client.
+
+    What was full held nothing up that is known, so only how much more it could take is not known.
+    """
+    question = "What limited this run?"
+    done = found["achieved_share"]
+    by = None if limit is None else limit.by
+    if by is None or by.key not in {Key.MACHINE, Key.CLIENT} or done is None or done < DONE:
+        return None
+    busy = f"CPU was {by.used} busy" if by.key is Key.MACHINE else f"{by.name} was {by.used} late"
+    slowest_ = "" if slow is None else f" The slowest change took {_of_slowest(slow)}."
+    busy = f"{busy[:1].upper()}{busy[1:]}"
+    share = found["blocked_share"] or 0.0
+    if share >= BLOCKED_SHARE:
+        text = (
+            f"Changes waited for it in {in_share(share)} of the time under load.{slowest_} "
+            f"{busy} too, so how much ZooKeeper can take was not measured."
+        )
+        return Answer(question, "ZooKeeper, for a part of the time", "full", text, "")
+    text = f"What was due was done in time. {busy}, so the most that can be done is not known."
+    return Answer(question, "Nothing, at this load", "open", f"{text}{slowest_}", "")
 
 
 def _of_slowest(slow: Slowest) -> str:

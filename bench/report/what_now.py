@@ -15,69 +15,90 @@ from bench.report.findings import Tables, is_controller
 from emulator.config.words import several
 from emulator.config.zookeeper_mode import MIGRATION
 
-_QUESTION: Final = "What now, and can I go back?"
+_NOW: Final = "What now?"
+_BACK: Final = "Could I go back at the end?"
 _LOOK: Final = "Look at what failed: the checks below, and the logs of the processes."
 _HOW: Final = "docs/rollback.md"
-_ASK: Final = "`kraft-bridge status` says what is next, and what going back costs"
+_ASK: Final = "`kraft-bridge status` says what is next, and what going back costs."
 _WORDS: Final = {
-    True: ("You could go back", "good"),
+    True: ("Yes", "good"),
     False: ("No way back", "full"),
     None: ("Not known", "open"),
 }
 """Whether it was at the end: few words, and their state."""
 
 
-def what_now(tables: Tables, beside: Beside) -> Answer:
-    """Of one run.
+def what_now(beside: Beside) -> Answer:
+    """What to do after one run, by what was written beside its trace."""
+    failed, open_ = _wrong(beside)
+    if wrong := [*failed, *open_]:
+        do, rest = _remedy(wrong[0].remedy or _LOOK)
+        return Answer(_NOW, do, "bad" if failed else "open", rest, "")
+    if beside.end is not None and beside.end.next:
+        do, rest = _remedy(beside.end.next)
+        return Answer(_NOW, do, "good", rest, "")
+    return Answer(_NOW, "Look at its status", "plain", _ASK, "")
+
+
+def could_go_back(tables: Tables, beside: Beside) -> Answer:
+    """Whether the cluster could go back at the end of a run, and what that takes.
 
     Args:
         tables: of this run alone.
         beside: what was written beside the trace.
     """
+    word, state, text, sure = _back(tables, beside.end)
+    failed, open_ = _wrong(beside)
+    if (failed or open_) and state == "good":
+        text = f"Once the checks hold: {_lower(text)}"
+        return Answer(_BACK, "Not yet", "bad" if failed else "open", text, "", sure)
+    return Answer(_BACK, word, state, text, "", sure)
+
+
+def _wrong(beside: Beside) -> tuple[list[RunCheck], list[RunCheck]]:
+    """Checks of safety that failed, and that were not judged."""
     safety = [one for one in beside.checks if one.safety]
-    failed = [one for one in safety if one.held is False]
-    open_ = [one for one in safety if one.held is None]
-    end = beside.end
-    word, state, text, sure = _back(tables, end)
-    if wrong := [*failed, *open_]:
-        do, rest = _remedy(wrong[0])
-        after = text
-        if end is not None:
-            after = f"Going back once that holds: {_lower(end.going_back)} ({_HOW})."
-        return Answer(_QUESTION, do, "bad" if failed else "open", f"{rest}{after}", "")
-    following = f"{end.next} " if end is not None and end.next else ""
-    return Answer(_QUESTION, word, state, f"{following}{text}", "", sure)
+    return [one for one in safety if one.held is False], [one for one in safety if one.held is None]
+
+
+def in_phase(phase: str) -> str:
+    """A phase, and how far it is.
+
+    >>> in_phase("dual write (0 of 3 brokers in KRaft mode)")
+    'dual write, 0 of 3 brokers in KRaft mode'
+    """
+    return phase.replace(" (", ", ").rstrip(")")
 
 
 def _lower(text: str) -> str:
     return f"{text[:1].lower()}{text[1:]}"
 
 
-def _remedy(one: RunCheck) -> tuple[str, str]:
-    """What to do about a check in few words, and the rest of it with a space behind.
+def _remedy(remedy: str) -> tuple[str, str]:
+    """What to do in few words, and the rest of it.
 
-    >>> _remedy(RunCheck("x", False, remedy="Do not finalise. See the logs."))
-    ('Do not finalise', 'See the logs. ')
-    >>> _remedy(RunCheck("x", False, remedy="Do not go on: go back from here."))
-    ('Do not go on', 'Go back from here. ')
+    >>> _remedy("Do not finalise. See the logs.")
+    ('Do not finalise', 'See the logs.')
+    >>> _remedy("Do not go on: go back from here.")
+    ('Do not go on', 'Go back from here.')
     """
-    remedy = one.remedy or _LOOK
     stop, colon = remedy.find(". "), remedy.find(": ")
     at = min((place for place in (stop, colon) if place >= 0), default=len(remedy))
     rest = remedy[at + 2 :]
-    return remedy[:at].rstrip("."), f"{rest[:1].upper()}{rest[1:]} " if rest else ""
+    return remedy[:at].rstrip("."), f"{rest[:1].upper()}{rest[1:]}"
 
 
 def _back(tables: Tables, end: RunEnd | None) -> tuple[str, str, str, str]:
     """Whether going back was possible at the end: word, state, text, and how certain it is."""
     if end is not None:
         word, state = _WORDS[end.may_go_back]
-        phase = end.phase.replace(" (", ", ").rstrip(")")
-        text = f"Going back at the end, in {phase}: {_lower(end.going_back)} ({_HOW})."
+        costs = end.going_back.removeprefix("Yes, ").removeprefix("No: ")
+        costs = f"{costs[:1].upper()}{costs[1:]}"
+        text = f"{costs} ({_HOW}). The phase was {in_phase(end.phase)}."
         return word, state, text, "asked of the leading controller"
     flags = _flags(tables)
     if not flags:
-        text = f"No controller wrote this trace. {_ASK}."
+        text = "No controller wrote this trace."
         return *_WORDS[None], text, ""
     if all(flags) and tables["coalescing"]:
         lacks = max((row["last_lag_records"] for row in tables["lag_summary"]), default=0)
@@ -87,11 +108,11 @@ def _back(tables: Tables, end: RunEnd | None) -> tuple[str, str, str, str]:
             if lacks
             else ""
         )
-        text = f"When this trace ended, nothing was finalised.{waits} {_ASK}."
+        text = f"When this trace ended, nothing was finalised.{waits}"
         sure = f"each controller ran with {MIGRATION}=true and wrote to ZooKeeper"
         return *_WORDS[True], text, sure
     why = f"a controller ran without {MIGRATION}" if not all(flags) else "none wrote to ZooKeeper"
-    return *_WORDS[None], f"Whether it is final is not in this trace: {why}. {_ASK}.", ""
+    return *_WORDS[None], f"Whether it is final is not in this trace: {why}.", ""
 
 
 def _flags(tables: Tables) -> list[bool]:

@@ -48,7 +48,7 @@ def ends(monkeypatch, tmp_path):
 
 def test_every_check_held(ends, capsys):
     assert ends(None) == 0
-    assert "demo OK: 2 of 2 checks of safety held; " in capsys.readouterr().out
+    assert "demo OK: 1 of 1 check of safety held; of 1 other: 1 held; " in capsys.readouterr().out
 
 
 def test_a_failed_step(ends, capsys):
@@ -66,8 +66,8 @@ BUSY = "this machine was busy: other programs used 1.2 of 2 cores, ours 0.7"
 @pytest.mark.parametrize(
     ("busy", "line", "end"),
     [
-        (BUSY, f"NOT JUDGED  at least 8/s: 3.1/s; {BUSY}", "; of 2 others: 1 held, 1 not judged; "),
-        (None, "FAILED      at least 8/s: 3.1/s", "; of 2 others: 1 held, 1 FAILED; "),
+        (BUSY, f"NOT JUDGED  at least 8/s: 3.1/s; {BUSY}", "; of 3 others: 2 held, 1 not judged; "),
+        (None, "FAILED      at least 8/s: 3.1/s", "; of 3 others: 2 held, 1 FAILED; "),
     ],
 )
 def test_safety_alone_decides_the_exit_code(ends, capsys, busy, line, end):
@@ -79,7 +79,7 @@ def test_safety_alone_decides_the_exit_code(ends, capsys, busy, line, end):
     out = capsys.readouterr().out
     assert f"{line}\n" in out
     assert "OK          within 500 ms: 80 ms\n" in out
-    assert f"demo OK: 2 of 2 checks of safety held{end}" in out
+    assert f"demo OK: 1 of 1 check of safety held{end}" in out
     assert ends(ProcessError("a lost change"), speed) == 1
     assert "demo FAILED: 1 of 3 checks of safety held" in capsys.readouterr().out
 

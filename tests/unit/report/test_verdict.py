@@ -17,6 +17,7 @@ from bench.report.beside import (
     NOTHING,
     Beside,
     RunCheck,
+    RunEnd,
     RunEvent,
     read_beside,
     write_beside,
@@ -50,6 +51,7 @@ def test_the_questions_are_answered_in_the_first_sentences() -> None:
         ("Do not finalise", "bad"),
         ("ZooKeeper", "full"),
         ("3 s", "bad"),
+        ("Not known", "open"),
     ]
     assert found.answers[2].sure.startswith("not certain: how full the log's sync, the event loop")
     assert "2 of them gave up" in found.answers[3].text
@@ -58,7 +60,9 @@ def test_the_questions_are_answered_in_the_first_sentences() -> None:
 def test_what_differs_is_in_the_first_card_and_a_lag_has_its_bound() -> None:
     """The key was small and last, and 623 % of nobody knew what."""
     key = "config topics/a retention.ms: ZooKeeper '1', metadata log '2'"
-    safe, *_, blocked = verdict(a_run(), RUN, Beside((replace(FAILED, wrong=(key, "x")),))).answers
+    safe, *_, blocked, _ = verdict(
+        a_run(), RUN, Beside((replace(FAILED, wrong=(key, "x")),))
+    ).answers
     assert safe.text.endswith(f"the first: the stores are equal: {key}.")
     assert "its lag reached 101% of its bound of 10,000 records" in blocked.text
 
@@ -70,6 +74,15 @@ def test_a_run_that_says_nothing_of_zookeeper_does_not_seem_to_contradict_itself
     ]
     row = tables["utilisation"][0]
     tables["utilisation"] = [row | {"resource": "machine", "value": 0.99}, *shares]
+    tables["rate_summary"][0] |= {"achieved": 1000, "achieved_per_s": 100.0}
+    on_time = verdict(tables, RUN, NOTHING)
+    assert (on_time.answers[2].word, on_time.answers[2].short) == (
+        "ZooKeeper, for a part of the time",
+        "",
+    )
+    assert "99% of the time under load" in on_time.answers[2].text
+    assert "CPU was 99% busy too, so how much ZooKeeper can take" in on_time.answers[2].text
+    tables["rate_summary"][0] |= {"achieved": 900, "achieved_per_s": 90.0}
     said = verdict(tables, RUN, NOTHING).text
     assert "how much ZooKeeper can take was not measured" in said
     assert "In this run ZooKeeper blocked KRaft for 3 s" in said
@@ -78,7 +91,7 @@ def test_a_run_that_says_nothing_of_zookeeper_does_not_seem_to_contradict_itself
 
 def test_what_is_not_known_is_no_good_news() -> None:
     found = verdict(empty(), RUN, NOTHING)
-    assert [one.state for one in found.answers] == ["open"] * 4
+    assert [one.state for one in found.answers] == ["open", "plain", "open", "open", "open"]
     assert "not known" in found.text
     assert "Safe" not in found.text
     assert {name for name, value in found.measures.items() if value is not None} == {"missing_s"}
@@ -136,7 +149,7 @@ def test_a_calm_run_is_said_to_be_one() -> None:
         "Safe: the one check of safety held. Nothing limited the run. "
         "ZooKeeper never blocked KRaft."
     )
-    assert [one.state for one in found.answers] == ["good", "open", "good", "good"]
+    assert [one.state for one in found.answers] == ["good", "plain", "good", "good", "open"]
 
 
 @pytest.mark.parametrize(
@@ -165,7 +178,7 @@ def test_the_page_and_the_console_say_the_same_of_a_trace_with_gaps(
 
 @pytest.mark.parametrize("unknown", [name for name in ALL if name != "blocked"])
 def test_a_resource_that_was_not_measured_is_not_known_to_have_had_room(unknown: str) -> None:
-    *_, limit, blocked = verdict(calm(**{unknown: None}), RUN, NOTHING).answers
+    *_, limit, blocked, _ = verdict(calm(**{unknown: None}), RUN, NOTHING).answers
     assert (limit.word, limit.state) == ("Nothing known", "open")
     assert limit.short.startswith("Nothing known limited the run; how full ")
     assert limit.short.endswith(" was is not known.")
@@ -190,6 +203,29 @@ def test_nothing_limited_only_a_run_that_did_what_was_due(
 
 
 @pytest.mark.parametrize(
+    ("of_resources", "busy"),
+    [({"machine": 1.0}, "CPU was 100% busy"), ({"client": 20.0}, "The client was 20 ms late")],
+)
+def test_what_was_full_held_nothing_up_where_all_was_done_in_time(
+    of_resources: dict[str, float | None], busy: str
+) -> None:
+    found = verdict(calm(**of_resources), RUN, NOTHING)
+    assert "limited" not in found.text
+    card = found.answers[2]
+    assert (card.word, card.state) == ("Nothing, at this load", "open")
+    assert card.text.startswith(f"What was due was done in time. {busy}, so the most that can be")
+
+
+def test_a_run_is_safe_as_far_as_it_went() -> None:
+    end = RunEnd("dual write (0 of 3 brokers in KRaft mode)", True, "Yes")
+    found = verdict(calm(), RUN, Beside((HELD,), (), end))
+    assert found.answers[0].word == "Yes, up to dual write"
+    assert found.text.startswith(
+        "Safe up to dual write, 0 of 3 brokers in KRaft mode: the one check of safety held."
+    )
+
+
+@pytest.mark.parametrize(
     ("of_resources", "word", "short"),
     [
         (
@@ -207,7 +243,8 @@ def test_what_limited_a_run_bars_what_it_says_of_zookeeper(
     of_resources: dict[str, float | None], word: str, short: str
 ) -> None:
     tables = calm(**of_resources)
-    *_, limit, blocked = verdict(tables, RUN, NOTHING).answers
+    tables["rate_summary"][0] |= {"achieved": 900, "achieved_per_s": 90.0}
+    *_, limit, blocked, _ = verdict(tables, RUN, NOTHING).answers
     [(_, found, _)] = limits_of(tables)
     assert (limit.word, limit.state) == (word, "full")
     assert limit.short.endswith(short)

@@ -20,6 +20,11 @@ FAILED = RunCheck("stores", False, remedy="Do not finalise. Compare the stores."
 
 
 def answer(tables: Any, beside: Beside = NOTHING) -> Answer:
+    """The last card."""
+    return verdict(tables, RUN, beside).answers[-1]
+
+
+def now(tables: Any, beside: Beside = NOTHING) -> Answer:
     """The second card."""
     return verdict(tables, RUN, beside).answers[1]
 
@@ -41,11 +46,11 @@ def traced(*flags: str | None, written: bool = True, lacks: int = 0) -> dict[str
 
 def test_what_the_leading_controller_said_at_the_end_is_in_the_card() -> None:
     found = answer(a_run(), Beside((HELD,), (), END_OF_RUN))
-    assert (found.word, found.state) == ("You could go back", "good")
-    assert found.text == (
-        "Do this. Going back at the end, in dual write, 0 of 3: yes, with 3 restarts "
-        "(docs/rollback.md)."
-    )
+    assert (found.word, found.state) == ("Yes", "good")
+    assert found.text == ("With 3 restarts (docs/rollback.md). The phase was dual write, 0 of 3.")
+    assert now(a_run(), Beside((HELD,), (), END_OF_RUN)).word == "Do this"
+    ended = RunEnd("x", True, "Yes", "Nothing: it has ended. Then read.")
+    assert now(a_run(), Beside((), (), ended)).text == "It has ended. Then read."
     final = answer(a_run(), Beside((HELD,), (), RunEnd("final", False, "No: it is final")))
     assert (final.word, final.state) == ("No way back", "full")
     unknown = answer(a_run(), Beside((), (), RunEnd("finalising", None, "Yes, still: x")))
@@ -53,19 +58,23 @@ def test_what_the_leading_controller_said_at_the_end_is_in_the_card() -> None:
 
 
 def test_a_check_that_failed_says_first_what_to_do() -> None:
-    found = answer(a_run(), Beside((HELD, FAILED), (), END_OF_RUN))
+    beside = Beside((HELD, FAILED), (), END_OF_RUN)
+    found, back = now(a_run(), beside), answer(a_run(), beside)
     assert (found.word, found.state) == ("Do not finalise", "bad")
-    assert found.text.startswith("Compare the stores. Going back once that holds: yes, with 3")
+    assert found.text == "Compare the stores."
     assert "Do this" not in found.text, "the next step is of a cluster whose checks held"
-    open_ = answer(a_run(), Beside((RunCheck("stores", None),)))
+    assert (back.word, back.state) == ("Not yet", "bad")
+    assert back.text.startswith("Once the checks hold: with 3 restarts (docs/rollback.md).")
+    open_ = now(a_run(), Beside((RunCheck("stores", None),)))
     assert open_.state == "open"
     assert open_.word == "Look at what failed"
 
 
 def test_a_trace_alone_shows_at_most_that_nothing_was_finalised() -> None:
     found = answer(traced("true", "true"))
-    assert (found.word, found.state) == ("You could go back", "good")
-    assert "nothing was finalised. `kraft-bridge status` says what is next" in found.text
+    assert (found.word, found.state) == ("Yes", "good")
+    assert found.text == "When this trace ended, nothing was finalised."
+    assert "`kraft-bridge status` says what is next" in now(traced("true")).text
     assert "3 records at its end" in answer(traced("true", lacks=3)).text
 
 
@@ -81,7 +90,7 @@ def test_a_trace_alone_shows_at_most_that_nothing_was_finalised() -> None:
 def test_what_it_does_not_show_is_not_known(tables: Any) -> None:
     found = answer(tables)
     assert (found.word, found.state) == ("Not known", "open")
-    assert "`kraft-bridge status`" in found.text
+    assert "`kraft-bridge status`" in now(tables).text
 
 
 def test_parameters_that_are_none_are_no_flag() -> None:

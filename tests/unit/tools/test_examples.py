@@ -46,7 +46,7 @@ def verdict(name: str) -> str:
 
 
 def test_each_shows_what_it_is_for() -> None:
-    assert verdict("demo").startswith("Safe: all ")
+    assert verdict("demo").startswith("Safe up to dual write, 0 of 3 brokers in KRaft mode: all ")
     assert re.match(
         r"Not safe: \d of \d+ checks of safety failed\. Do not finalise\.", verdict("failed")
     )
@@ -56,6 +56,6 @@ def test_each_shows_what_it_is_for() -> None:
     assert "Only while it was stalled" in (HOME / "sweep.html").read_text()
     for name in ("demo", "failed"):
         html = (HOME / f"{name}.html").read_text()
-        assert "What now, and can I go back?" in html
+        assert "What now" in html
         assert "3 restarts of brokers" in html
         assert "The slowest change took " in html
