@@ -237,7 +237,7 @@ def verdict(found: Rehearsal) -> str:
     reasons = found.reasons
     size = (
         f"{found.topics:,} topics, {found.partitions:,} partitions, {len(found.brokers)} brokers, "
-        f"{found.load_per_s:g} changes/s"
+        f"{found.load_per_s:g} change{'' if found.load_per_s == 1 else 's'}/s"
     )
     if found.go:
         left = open_points(found)

@@ -70,6 +70,8 @@ def _rate(found: Conclusions, sweep: SweepOfRates | None, beside: SweepOfRates |
             theirs = f"with {whose(beside)} {_seen(beside, found.lag_limit_ms)}"
             text, short = f"{text}, {theirs}", f"{short}; {theirs}"
         word = f"{seen[:1].upper()}{seen[1:]}"
+        if top:
+            word = word.replace("Up to", "At least", 1)
         sure = f"none, of {few} for an interval"
         return Answer(question, word, "open", f"{text}.", f"{short}.", sure)
     short = f"ZooKeeper keeps up with {OURS} {_up_to(at)} {within}"

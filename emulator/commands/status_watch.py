@@ -118,6 +118,8 @@ class WatchLine:
         brokers = found["brokers"]
         kraft = sum(one["kind"] == "kraft" for one in brokers)
         lag, copy = migration["lag"], migration.get("copy")
+        if not brokers and copy is None and lag["records"] is None:
+            return ["no broker is registered yet", self._blocked(migration)]
         parts = [f"KRaft brokers {kraft}/{len(brokers)}"]
         if copy is not None:
             done, all_of_them = copy["topics_copied"], copy["topics"]
@@ -174,7 +176,7 @@ class StatusWatch:
         try:
             code = self._lines(line)
         except KeyboardInterrupt:
-            self._end(line, "\nwatch: interrupted", began)
+            self._end(line, "\nwatch: interrupted", began, "; nothing but the watch was stopped")
             raise
         except BrokenPipeError:
             # What is left in the buffer must not fail at the end of the program.
@@ -196,12 +198,12 @@ class StatusWatch:
                 return last
             time.sleep(max(0.0, min(began + EVERY_S - time.monotonic(), left)))
 
-    def _end(self, line: WatchLine, how: str, began: float) -> None:
+    def _end(self, line: WatchLine, how: str, began: float, more: str = "") -> None:
         """The verdict, in one line."""
         if sys.stderr.isatty():
             seen = f": {line.phase}" if line.phase else ""
             took = duration(1_000 * (time.monotonic() - began))
-            typer.echo(f"{how} after {took}{seen}", err=True)
+            typer.echo(f"{how} after {took}{seen}{more}", err=True)
 
     def _printed(self, line: WatchLine) -> ExitCode:
         """Look and print; what would be the exit code if this was the last look."""

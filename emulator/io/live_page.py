@@ -67,7 +67,7 @@ it; the verb that starts a controller hands it in."""
 Row: TypeAlias = tuple[float | None, ...]
 _STOP: Final = (
     "run kraft-bridge rollback, which stops the controllers; at the end restart each broker "
-    "without the keys of the migration"
+    "with its file of before the migration"
 )
 
 

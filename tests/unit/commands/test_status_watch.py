@@ -56,6 +56,10 @@ def lag(counted: int, **more: Any) -> dict[str, Any]:
             "3001, as 3000 knows"),
         ),
         (
+            document("waiting", **lag(0, records=None)) | {"brokers": []},
+            "12:00:00 waiting; no broker is registered yet; blocked no; leader 3000",
+        ),
+        (
             document("not migrating") | {"migration": None, "leader_id": None},
             "12:00:00 not migrating; no leader is known to 3000",
         ),
@@ -225,8 +229,11 @@ def test_an_interrupted_watch_ends_with_a_line_of_its_own(looked: list[float]) -
         raise KeyboardInterrupt
 
     source = SimpleNamespace(leading=leading)
-    with terminal(40) as shown, redirect_stdout(shown.stream), redirect_stderr(shown.stream):
+    with terminal(90) as shown, redirect_stdout(shown.stream), redirect_stderr(shown.stream):
         shown.stream.write("^C")
         with pytest.raises(KeyboardInterrupt):
             StatusWatch(source, str).run()
-        assert shown.settle() == ["^C", "watch: interrupted after 0 ms"]
+        assert shown.settle() == [
+            "^C",
+            "watch: interrupted after 0 ms; nothing but the watch was stopped",
+        ]
