@@ -37,7 +37,7 @@ def what_now(beside: Beside) -> Answer:
     if beside.end is not None and beside.end.next:
         do, rest = _remedy(beside.end.next)
         return Answer(_NOW, do, "good", rest, "")
-    return Answer(_NOW, "Look at its status", "plain", _ASK, "")
+    return Answer(_NOW, "Look at its status", "open", _ASK, "")
 
 
 def could_go_back(tables: Tables, beside: Beside) -> Answer:

@@ -91,7 +91,7 @@ def test_a_run_that_says_nothing_of_zookeeper_does_not_seem_to_contradict_itself
 
 def test_what_is_not_known_is_no_good_news() -> None:
     found = verdict(empty(), RUN, NOTHING)
-    assert [one.state for one in found.answers] == ["open", "plain", "open", "open", "open"]
+    assert [one.state for one in found.answers] == ["open"] * 5
     assert "not known" in found.text
     assert "Safe" not in found.text
     assert {name for name, value in found.measures.items() if value is not None} == {"missing_s"}
@@ -149,7 +149,7 @@ def test_a_calm_run_is_said_to_be_one() -> None:
         "Safe: the one check of safety held. Nothing limited the run. "
         "ZooKeeper never blocked KRaft."
     )
-    assert [one.state for one in found.answers] == ["good", "plain", "good", "good", "open"]
+    assert [one.state for one in found.answers] == ["good", "open", "good", "good", "open"]
 
 
 @pytest.mark.parametrize(
