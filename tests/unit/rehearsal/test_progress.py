@@ -26,11 +26,11 @@ def test_a_pipe_gets_the_place_and_the_time_left_with_each_phase() -> None:
         for number in range(len(PHASES)):
             progress.begin(number)
     assert re.fullmatch(
-        r" +[\d.]+ s  copy: the metadata is copied \(phase 3 of 12, about [\w ]+ left\)", lines[2]
+        r" +[\d.]+ s  copy: the metadata is copied \(phase 4 of 13, about [\w ]+ left\)", lines[3]
     )
     assert len(lines) == len(PHASES)
     # All before it took no time here, so of this one only the waiting counts.
-    assert lines[-1].endswith("(phase 12 of 12, about 5 s left)")
+    assert lines[-1].endswith("(phase 13 of 13, about 5 s left)")
 
 
 @pytest.fixture(autouse=True)
@@ -48,13 +48,13 @@ def test_a_terminal_shows_it_in_its_last_line_and_no_frame_is_torn() -> None:
 
         with Progress(PHASES, 3, 60, write) as progress:
             foot("about ")
-            progress.begin(5)
-            foot("phase 6 of 12, abou")
+            progress.begin(6)
+            foot("phase 7 of 13, abou")
             for number in range(20):
                 progress.note(f"broker {number} is in KRaft mode " + "x" * 60)
             assert all(len(one) <= 57 for one in shown.settle()[-1:])
         first, *lines = shown.settle()
-        assert "to KRaft mode: brokers restart in KRaft mode (phase 6 of 12, " in first
+        assert "to KRaft mode: brokers restart in KRaft mode (phase 7 of 13, " in first
         assert len(lines) == 20
         assert all(
             re.fullmatch(r" +[\d.]+ s  broker \d+ is in KRaft mode x+", one) for one in lines
@@ -73,7 +73,7 @@ def test_no_frame_is_torn_where_standard_error_never_waits(monkeypatch: pytest.M
 
         with Progress(PHASES, 3, 60, write) as progress:
             wait_for("the foot", lambda: "".join(lines()).startswith("about "))
-            progress.begin(5)
+            progress.begin(6)
             progress.note("a line")
             wait_for("a frame", lambda: "to KRaft mode, 1 s" in "".join(lines()))
         wait_for("the end of the foot", lambda: len(lines()) == 2)
