@@ -29,21 +29,16 @@ from bench.rehearsal.own import OwnFound
 from bench.rehearsal.phases import fatal
 from bench.rehearsal.stand_in import StandIn
 from bench.verbs.own_files import MADE_UP_NAME, Here, OwnFile, OwnFiles
-from emulator.broker.kraft.folders import FILE, BrokerFolderError, rendered
-from emulator.broker.zookeeper.side import ZooKeeperSide
 from emulator.config.broker import BrokerConfig, load_broker
 from emulator.config.load import ConfigError, load
 from emulator.config.zookeeper import connect_string
-from emulator.io import serving
-from emulator.io.broker_process import BrokerFolders, BrokerProcess
+from emulator.io.broker_process import OPERATOR_ERRORS, BrokerFolders, BrokerProcess
 from emulator.io.clock import Clock
 from emulator.io.disk import FolderLockedError
 from emulator.io.printable import sentence
-from emulator.io.tls import TlsError
 from emulator.operations.preflight import controller_folder
 from emulator.operations.preflight.node_file import CONNECT, Properties
 from emulator.operations.preflight.survey import Survey
-from emulator.seam import Log
 from emulator.servers.bridge import Bridge
 from emulator.servers.ports import HOST, free_ports
 from emulator.servers.process import ProcessError
@@ -70,7 +65,8 @@ _STRICTER: Final = "and this node is no controller"
 """Kafka's brokers in ZooKeeper mode may have a listener with that name."""
 _GENERATES: Final = "broker.id.generation.enable"
 _SESSION_S: Final = 60
-_ERRORS: Final = (BrokerFolderError, FolderLockedError, serving.BindError, TlsError, OSError)
+_FILE: Final = "meta.properties"
+_ERRORS: Final = (*OPERATOR_ERRORS, FolderLockedError)
 
 
 class _Broker:
@@ -101,11 +97,8 @@ class _Broker:
     @property
     def settled(self) -> bool:
         """Whether it runs, and is registered where it is to be."""
-        if self.ended or self._process is None or not self._process.settled:
-            return False
-        side = self._process.node.side
-        registration = side.registration if isinstance(side, ZooKeeperSide) else None
-        return registration is None or registration.epoch >= 0
+        process = self._process
+        return not self.ended and process is not None and process.settled and process.registered
 
     @property
     def text(self) -> str:
@@ -124,8 +117,8 @@ class _Broker:
         try:
             for folder, meta in self.file.metas.items():
                 folder.mkdir(parents=True, exist_ok=True)
-                if not (folder / FILE).exists():
-                    (folder / FILE).write_bytes(rendered(meta))
+                if not (folder / _FILE).exists():
+                    (folder / _FILE).write_text(javaproperties.dumps(dict(meta)))
             with contextlib.closing(BrokerFolders(self._config, fsync=False)) as folders:
                 self._process = BrokerProcess(
                     self._config, folders, Clock(), self._said, connections_max=_CONNECTIONS
@@ -136,7 +129,8 @@ class _Broker:
         except _ERRORS as error:
             self.problems = {"end": sentence(error)}
 
-    def _said(self, line: Log) -> None:
+    def _said(self, line: Any) -> None:
+        """Keep a log line."""
         if line.level in {"warning", "error"}:
             why = " ".join(str(line.fields.get(key, "")) for key in ("why", "hint")).strip()
             self.problems[line.event] = f"{line.event}: {why}" if why else line.event
@@ -575,7 +569,7 @@ def _chroot_of(one: Properties) -> str | None:
 
 def _node_id(folder: Path) -> int | None:
     try:
-        found = javaproperties.loads((folder / FILE).read_text())
+        found = javaproperties.loads((folder / _FILE).read_text())
         return int(found.get("node.id", ""))
     except (OSError, ValueError):
         return None

@@ -27,6 +27,7 @@ from emulator.broker.kraft.shared_log import LogImages
 from emulator.broker.kraft.side import KRaftSide
 from emulator.broker.machine import BrokerNode, BrokerSurroundings
 from emulator.broker.zookeeper.folders import ZooKeeperFolders, identify_in_zookeeper_mode
+from emulator.broker.zookeeper.side import ZooKeeperSide
 from emulator.config.broker import BrokerConfig
 from emulator.io import serving
 from emulator.io.clock import Clock
@@ -167,6 +168,13 @@ class BrokerProcess:
     def settled(self) -> bool:
         """Whether the broker is registered and unfenced."""
         return self.node.side.running
+
+    @property
+    def registered(self) -> bool:
+        """Whether the quorum knows it, if it is to: in KRaft mode, and with migration."""
+        side = self.node.side
+        registration = side.registration if isinstance(side, ZooKeeperSide) else None
+        return registration is None or registration.epoch >= 0
 
     def request_shutdown(self) -> None:
         """Ask for an orderly stop; a second call stops at once."""

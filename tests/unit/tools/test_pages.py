@@ -121,7 +121,7 @@ def test_a_word_without_its_link_is_named() -> None:
 
 
 def test_each_kind_of_reason_for_a_no_go_has_what_to_do_now() -> None:
-    found = Rehearsal("tree.json", 1, 1, 1.0, blockers=["a"], refusals=["b"], refused_files=["c"])
+    found = Rehearsal("tree.json", 1, 1, 1.0, blockers=["a"], refusals=["b"], refused_nodes=["c"])
     found.refused_brokers, found.lost, found.differences = ["d"], ["e"], ["f"]
     found.phases = [PhaseFigures("copy", "failed")]
     page = (ROOT / "docs/after-rehearsing.md").read_text()
