@@ -13,6 +13,7 @@ import pytest
 from emulator.controller import registry
 from emulator.controller.api import create_acls, create_topics, delete_acls, delete_topics
 from emulator.controller.queue import batches
+from emulator.controller.queue.answers import BusyConns, LongAnswers
 from emulator.controller.queue.writes import CALLS_PER_STEP
 from emulator.controller.registry import handlers
 from emulator.controller.result import Result
@@ -22,7 +23,7 @@ from emulator.controller.rules.topics import NewPartitions
 from emulator.controller.tables import index
 from emulator.controller.tables.index import IndexChange, TipIndex
 from emulator.metadata.replay import TopicChanges
-from emulator.seam import ENTRIES_PER_SLICE, RECORDS_PER_SLICE
+from emulator.seam import ENTRIES_PER_SLICE, RECORDS_PER_SLICE, Slices, Ticket
 from tests.kit import requests
 from tests.unit.controller.envelopes import enveloped
 from tests.unit.controller.test_index import contents
@@ -575,3 +576,21 @@ def test_it_is_counted_how_long_each_request_waited_for_those_before_it(world: W
     assert (waited.count - before, waited.total) == (1, 0), "the second has not begun"
     go_on(world)
     assert (waited.count - before, waited.total, waited.greatest) == (2, 40, 40)
+
+
+def nothing() -> Slices[None]:
+    yield
+
+
+def test_what_a_closed_connection_asked_for_is_not_worked_on() -> None:
+    busy = BusyConns()
+    long = LongAnswers(busy)
+    gone, stays = (
+        call(IDS(), ticket=Ticket(conn, 0, header(IDS()), received_ns=0)) for conn in (1, 2)
+    )
+    for one in (gone, stays):
+        long.put(one, nothing())
+    assert long.drop(lambda ticket: ticket.conn == 1) == [gone]
+    assert busy.take_changed() == {1: False, 2: True}
+    assert long.next()[0] is stays
+    assert not long

@@ -109,3 +109,8 @@ def test_it_waits_less_if_another_voter_could_serve() -> None:
     assert found == [5_000, 10_000, 20_000, 20_000]
     apart.times = 0
     assert apart.due_ms(0, PATIENCE[Unfit.REFUSED]) == 5_000
+    found = []
+    for apart.times in range(1, 10):
+        found.append(apart.due_ms(0, PATIENCE[Unfit.REFUSED]))
+    assert found[:2] == [10_000, 20_000]
+    assert found[-1] == MAX_MS
