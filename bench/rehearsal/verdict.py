@@ -14,8 +14,8 @@ OF_THE_RUN: Final = frozenset({"node", "broker", "change", "stores"})
 """Kinds of reasons that phases find."""
 REMEDIES: Final[Mapping[str, str]] = {
     "preflight": "do what the finding says",
-    "file": "correct the file; the log of its node is in the folder",
     "copy": "repair or delete the znode with the program that wrote it",
+    "node": "correct its file; its log is in the folder",
     "broker": "do what the text says; its log is in the folder",
     "change": "see its error; a time-out on a busy machine: rehearse alone there",
     "stores": "report it: a defect of kraft-bridge, not of your cluster",

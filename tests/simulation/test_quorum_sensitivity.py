@@ -141,8 +141,9 @@ def test_a_voter_whose_disk_was_lost_and_that_elects_as_before(simulate, monkeyp
 def test_a_log_that_is_deleted_before_its_snapshot_is_written(simulate, monkeypatch):
     real = Following._install
 
-    def install(self, snapshot, data, now_ms):
-        *before, write = real(self, snapshot, data, now_ms)
+    def install(self, loading, now_ms):
+        snapshot = loading.snapshot
+        *before, write = real(self, loading, now_ms)
         cut = self._replica.log.restart_at(snapshot.end_offset, snapshot.epoch)
         return [*before, *cut, write]
 

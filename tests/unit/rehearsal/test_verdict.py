@@ -47,6 +47,9 @@ def spoil_phase(found: Rehearsal, state: str) -> None:
 SPOILT: dict[str, Callable[[Rehearsal], None]] = {
     "preflight: PF-B04 /a: x": lambda one: setattr(one, "blockers", ["PF-B04 /a: x"]),
     "copy: the copy refuses /a: x": lambda one: setattr(one, "refusals", ["/a: x"]),
+    "node: broker 1 of broker-1.properties: x": lambda one: one.refused_nodes.append(
+        "broker 1 of broker-1.properties: x"
+    ),
     "broker: broker 1 in KRaft mode: x": lambda one: one.refused_brokers.append(
         "broker 1 in KRaft mode: x"
     ),
@@ -106,7 +109,7 @@ def test_of_a_no_go_the_reasons_come_first_each_with_what_to_do() -> None:
         spoil(found)
     shown = page(found)
     assert shown.index("<h2>Why not</h2>") < shown.index("<h2>Phases</h2>")
-    assert {one.kind for one in found.reasons} == {*REMEDIES} - {"file"}
+    assert {one.kind for one in found.reasons} == {*REMEDIES}
     for one in found.reasons:
         assert REMEDIES[one.kind] in shown
 
