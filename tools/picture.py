@@ -13,10 +13,8 @@ from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 RECORD: Final = Path(__file__).resolve().parents[1] / "docs/pictures/demo.txt"
-"""The standard output of a `make demo`, but for the lines with folders of that machine.
-
-Figures are those of the run; where the code has said them otherwise since, the words are its."""
-CONDITIONS: Final = "2026-11-30, 2 cores, load average 1.4 after 30 s, 2.8 at the end"
+"""The standard output of a `make demo`, but for the lines with folders of that machine."""
+CONDITIONS: Final = "2026-11-30, 2 cores, of which other programs used 0.3"
 COLUMNS: Final = 74
 _RESULTS: Final = {"OK": "green", "FAILED": "bold red", "NOT JUDGED": "yellow"}
 

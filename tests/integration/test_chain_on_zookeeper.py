@@ -110,8 +110,7 @@ def acknowledge(chain: Chain, outcomes: list[ZkOutcome]) -> None:
 
 def settled(wire: Wire, chain: Chain) -> int:
     """How many multis in doubt were applied, by the counters read after the fence."""
-    wire.until_connected()
-    assert wire.client.fenced
+    wire.until_fenced()
     found = find(wire)
     count = chain.applied(standing(found))
     assert count is not None

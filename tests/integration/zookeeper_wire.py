@@ -103,6 +103,13 @@ class Wire:
             assert time.monotonic() < end
             self.pump()
 
+    def until_fenced(self) -> None:
+        """Until it is connected anew; it may not have seen yet that the server was killed."""
+        end = time.monotonic() + PATIENCE_S
+        while not (self.client.connected and self.client.fenced):
+            assert time.monotonic() < end
+            self.pump()
+
     def collect(self, number: int) -> list[ZkOutcome]:
         outcomes: list[ZkOutcome] = []
         end = time.monotonic() + PATIENCE_S
