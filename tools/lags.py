@@ -15,7 +15,6 @@ from emulator.servers.machine import QUIET_CORES
 
 ROWS: Final = Path(__file__).resolve().parents[1] / "docs/rows"
 OURS: Final = "kraft-bridge"
-_BEHIND: Final = "lag_max_records"
 
 
 def rows(pattern: str) -> tuple[Path, list[dict[str, Any]]]:
@@ -108,7 +107,8 @@ def slow_log() -> Iterator[str]:
             [row[name] for row in some]
             for name in ("achieved_per_s", "blocked_share", "commit_p50_ms", "machine_busy")
         )
-        behind = [max(row[name] for row in some) for name in ("lag_max_low_records", _BEHIND)]
+        bounds = "lag_max_low_records", "lag_max_records"
+        behind = [max(row[name] for row in some) for name in bounds]
         yield (
             f"| {rate:g} | {_spread(done, ',.0f')} | {_spread(waited, '.1%')} | {_span(behind)} "
             f"| {_spread(p50, ',.1f')} | {_spread(busy, '.0%')} |\n"
@@ -116,6 +116,7 @@ def slow_log() -> Iterator[str]:
 
 
 def _span(values: Sequence[float]) -> str:
+    """From the least to the greatest; one number if they are written alike."""
     return " to ".join(dict.fromkeys(f"{one:,.0f}" for one in values))
 
 

@@ -280,9 +280,9 @@ class StartedFiles:
         return self._found
 
     def _refuse(self, name: str, text: str) -> None:
-        told = self._shown(name, text)
-        if told not in self._found.refused:
-            self._found.refused.append(told)
+        why = self._shown(name, text)
+        if why not in self._found.refused:
+            self._found.refused.append(why)
 
     def _read(self, file: OwnFile, reads: Callable[[Mapping[str, str]], Any]) -> Any:
         """What a node reads; None if it does not start with it."""
