@@ -3,43 +3,40 @@
 With what limited the rows, as ``analyze`` says it of them.
 """
 
-import json
 import statistics
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from bench.analysis.limits import Key, limited
 from bench.analysis.sweep.one_run import figures_of
+from tools.kept import KAFKA, OURS, Row, rows
 
-ROWS: Final = Path(__file__).resolve().parents[1] / "docs/rows/isr-churn-ff912bbd.jsonl"
 RATE: Final = 4_000
-OURS, KAFKA = "kraft-bridge", "kafka"
 
 
-def _of(rows: list[dict[str, Any]], target: str, column: str) -> list[float]:
-    return sorted(float(row[column]) for row in rows if row["target"] == target)
+def _of(some: list[Row], target: str, column: str) -> list[float]:
+    return sorted(float(row[column]) for row in some if row["target"] == target)
 
 
-def sentence(rows: list[dict[str, Any]]) -> str:
+def sentence(found: list[Row]) -> str:
     """What the rows of one rate say, ours and Kafka's.
 
     Args:
-        rows: three of each.
+        found: three of each.
 
     Raises:
         ValueError: a row is not quiet, or is not limited by the machine: then this says too much.
     """
     shares = []
-    for row in rows:
-        found = limited(figures_of(row, {}))
-        if found.by is None or found.by.key is not Key.MACHINE or found.zookeeper is not False:
-            raise ValueError(f"{row['run_id']}: {found.text}")
+    for row in found:
+        first = limited(figures_of(row, {}))
+        if first.by is None or first.by.key is not Key.MACHINE or first.zookeeper is not False:
+            raise ValueError(f"{row['run_id']}: {first.text}")
         if row["others_cores"] >= 0.5:
             raise ValueError(f"{row['run_id']}: other programs used {row['others_cores']} cores")
-        shares.append(100 * (found.by.share or 0.0))
-    ours, kafka = (_of(rows, target, "zk_changes_per_s") for target in (OURS, KAFKA))
-    half = [statistics.median(_of(rows, target, "commit_p50_ms")) for target in (OURS, KAFKA)]
-    done = [statistics.median(_of(rows, target, "achieved_per_s")) for target in (OURS, KAFKA)]
+        shares.append(100 * (first.by.share or 0.0))
+    ours, kafka = (_of(found, target, "zk_changes_per_s") for target in (OURS, KAFKA))
+    half = [statistics.median(_of(found, target, "commit_p50_ms")) for target in (OURS, KAFKA)]
+    done = [statistics.median(_of(found, target, "achieved_per_s")) for target in (OURS, KAFKA)]
     if done[0] < RATE:
         raise ValueError(f"ours committed {done[0]:,.0f} of {RATE:,}/s")
     middle = [statistics.median(each) for each in (ours, kafka)]
@@ -54,10 +51,10 @@ def sentence(rows: list[dict[str, Any]]) -> str:
     )
 
 
-def kept() -> list[dict[str, Any]]:
+def kept() -> list[Row]:
     """The rows of the figure."""
-    rows = map(json.loads, ROWS.read_text().splitlines())
-    return [row for row in rows if row["rate_per_s"] == RATE]
+    _, found = rows("isr-churn-*.jsonl")
+    return [row for row in found if row["rate_per_s"] == RATE]
 
 
 if __name__ == "__main__":

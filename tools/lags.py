@@ -1,9 +1,7 @@
 """Tables of docs/benchmarks.md about ZooKeeper that is behind, from kept rows: ``make docs``."""
 
-import json
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from bench.predict import model
@@ -12,15 +10,7 @@ from bench.predict.model import LEAST_S, SHARE, Speed
 from bench.runs.reading import HOME, read
 from bench.runs.scenario import Case
 from emulator.servers.machine import QUIET_CORES
-
-ROWS: Final = Path(__file__).resolve().parents[1] / "docs/rows"
-OURS: Final = "kraft-bridge"
-
-
-def rows(pattern: str) -> tuple[Path, list[dict[str, Any]]]:
-    """The kept rows of the one file of that name, and the file."""
-    (file,) = ROWS.glob(pattern)
-    return file, [json.loads(line) for line in file.read_text().splitlines()]
+from tools.kept import OURS, ROWS, Tables, rows, span, spread
 
 
 def rollback() -> Iterator[str]:
@@ -110,22 +100,9 @@ def slow_log() -> Iterator[str]:
         bounds = "lag_max_low_records", "lag_max_records"
         behind = [max(row[name] for row in some) for name in bounds]
         yield (
-            f"| {rate:g} | {_spread(done, ',.0f')} | {_spread(waited, '.1%')} | {_span(behind)} "
-            f"| {_spread(p50, ',.1f')} | {_spread(busy, '.0%')} |\n"
+            f"| {rate:g} | {spread(done, ',.0f')} | {spread(waited, '.1%')} | {span(behind)} "
+            f"| {spread(p50, ',.1f')} | {spread(busy, '.0%')} |\n"
         )
-
-
-def _span(values: Sequence[float]) -> str:
-    """From the least to the greatest; one number if they are written alike."""
-    return " to ".join(dict.fromkeys(f"{one:,.0f}" for one in values))
-
-
-def _spread(values: Sequence[float], form: str) -> str:
-    """The median, and in brackets the lowest and the highest where they are written otherwise."""
-    low, middle, high = (
-        format(one, form) for one in (min(values), statistics.median(values), max(values))
-    )
-    return middle if low == high else f"{middle} ({low} - {high})"
 
 
 def long_stalls() -> Iterator[str]:
@@ -204,20 +181,9 @@ def broker_restart() -> Iterator[str]:
         yield f"| {size:,} | {' | '.join(columns)} |\n"
 
 
-TABLES: Final[dict[str, Callable[[], Iterator[str]]]] = {
+TABLES: Final[Tables] = {
     "rollback": rollback,
     "slow log": slow_log,
     "long stalls": long_stalls,
     "broker restart": broker_restart,
 }
-
-
-def filled(page: str) -> str:
-    """A page with each table between its marks."""
-    for name, table in TABLES.items():
-        begin = f"<!-- {name}, from kept rows: written by make docs -->\n"
-        end = f"<!-- {name} end -->\n"
-        before, _, rest = page.partition(begin)
-        _, _, after = rest.partition(end)
-        page = f"{before}{begin}{''.join(table())}{end}{after}"
-    return page

@@ -14,12 +14,10 @@ from typing import Any, Final
 from bench.predict import copies
 from bench.predict.cells import BLOCKS_S, KEPT, kept
 from bench.predict.model import LEAST_S, SHARE
-from tools import lags
+from tools import lags, speeds
+from tools.kept import filled
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs/benchmarks.md"
-BEGIN: Final = "<!-- from kept rows: written by make docs -->\n"
-END: Final = "<!-- from kept rows end -->\n"
-
 _SIZE: Final = 390
 _LEFT: Final = 46
 _TOP: Final = 44
@@ -67,11 +65,15 @@ def cells(rows: list[dict[str, Any]]) -> list[Cell]:
 
 
 def page() -> Iterator[str]:
-    """docs/benchmarks.md with the table of the kept rows."""
-    text = PAGE.read_text()
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    yield lags.filled(f"{before}{BEGIN}{''.join(table())}\n{''.join(of_copies())}{END}{after}")
+    """docs/benchmarks.md with the tables of the kept rows."""
+    yield filled(PAGE.read_text(), {"predictions": both, **lags.TABLES, **speeds.TABLES})
+
+
+def both() -> Iterator[str]:
+    """Of the cells, and of the first copies."""
+    yield from table()
+    yield "\n"
+    yield from of_copies()
 
 
 def table() -> Iterator[str]:

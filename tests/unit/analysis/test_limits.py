@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
-from pathlib import Path
-
 import pytest
 
 from bench.analysis.limits import (
@@ -19,9 +15,7 @@ from bench.analysis.limits import (
     limited,
     table_of,
 )
-from bench.analysis.sweep.one_run import figures_of as figures_of_row
 
-ROOT = Path(__file__).resolve().parents[3]
 CALM = {
     Key.MACHINE: 0.3,
     Key.CLIENT: 0.1,
@@ -156,23 +150,6 @@ def test_a_short_wait_for_zookeeper_is_said_where_nothing_was_full() -> None:
     found = limited(run(), Run(done=1.0, blocked=0.004, blocked_ms=240.0))
     assert found.by is None
     assert "changes waited 240 ms for ZooKeeper" in found.text
-
-
-def test_the_page_says_how_full_the_machine_was_in_storms() -> None:
-    kept = (ROOT / "docs/rows/create-storm-ff912bbd.jsonl").read_text().splitlines()
-    shares: dict[str, list[float]] = {"kraft-bridge": [], "kafka": []}
-    for row in map(json.loads, kept):
-        (machine,) = (one for one in figures_of_row(row, {}) if one.key is Key.MACHINE)
-        if row["target"] == "kraft-bridge" or row["partitions_per_topic"] >= 100:
-            shares[row["target"]].append(machine.share or 0.0)
-    ours, (least, *kafkas) = (sorted(some) for some in shares.values())
-    said = (
-        f"In ours the machine is full ({ours[0]:.0%} to {ours[-1]:.0%} of both cores), in Kafka's "
-        f"from 100 partitions a topic on ({kafkas[0]:.0%} to {kafkas[-1]:.0%}, "
-        f"one round {least:.0%})."
-    )
-    page = (ROOT / "docs/benchmarks.md").read_text()
-    assert re.sub(r"(\d+)% to", r"\1 to", said).replace("%", " %") in page
 
 
 def test_records_become_figures() -> None:

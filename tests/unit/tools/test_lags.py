@@ -6,11 +6,12 @@ import pytest
 
 from bench.analysis.limits import BLOCKED_SHARE
 from bench.runs.reading import HOME, read
-from tools import lags
+from tools import lags, speeds
+from tools.kept import filled, rows
 
 
 def test_a_rollback_from_kafkas_controller_loses_what_its_lag_is() -> None:
-    _, found = lags.rows("once-*.jsonl")
+    _, found = rows("once-*.jsonl")
     row = next(row for row in found if row["run_id"] == "knee.rate200-latency0.kafka.r1")
     waits_s = row["zk_s"] - row["count"] / row["rate_per_s"]
     said = "".join(lags.rollback())
@@ -53,18 +54,19 @@ def test_a_broker_that_restarts_makes_two_bursts_15_s_apart() -> None:
 
 def test_a_page_keeps_what_is_outside_the_marks() -> None:
     page = "a\n"
-    for name in lags.TABLES:
+    tables = lags.TABLES | speeds.TABLES
+    for name in tables:
         page += (
             f"<!-- {name}, from kept rows: written by make docs -->\nfoo\n<!-- {name} end -->\nb\n"
         )
-    filled = lags.filled(page)
-    assert "foo" not in filled
-    assert filled.count("\nb\n") == len(lags.TABLES)
-    assert lags.filled(filled) == filled
+    whole = filled(page, tables)
+    assert "foo" not in whole
+    assert whole.count("\nb\n") == len(tables)
+    assert filled(whole, tables) == whole
 
 
 def test_the_kept_rows_of_the_slow_log_wait_above_the_border_alone() -> None:
-    _, found = lags.rows("slow-log-*.jsonl")
+    _, found = rows("slow-log-*.jsonl")
     border = lags.predicted_border(read(HOME / "slow-log.toml").cases[0])
     assert {row["log_sync_ms"] for row in found} == {100.0}
     assert [row["blocked_share"] >= BLOCKED_SHARE for row in found] == [

@@ -1,0 +1,70 @@
+"""Tables of speed beside Kafka's controller are what the kept rows give."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+import pytest
+
+from tools import speeds
+from tools.kept import KAFKA, OURS, rows
+
+
+def row(target: str, repeat: int, **figures: Any) -> dict[str, Any]:
+    return {"case": "a", "target": target, "repeat": repeat, **figures}
+
+
+def test_a_ratio_is_the_median_of_the_rounds_ratios_and_not_of_the_medians() -> None:
+    values = {OURS: (10.0, 20.0, 90.0), KAFKA: (10.0, 40.0, 30.0)}
+    found = [
+        row(target, repeat, x=value)
+        for target, each in values.items()
+        for repeat, value in enumerate(each, 1)
+    ]
+    (some,) = speeds.pairs(found).values()
+    assert speeds.beside(some, "x") == "20 / 30"
+    assert speeds.ratio(some, "x") == "1.00 (0.50 - 3.00)"
+
+
+def test_what_no_round_has_is_not_shown_as_a_number() -> None:
+    some = [(row(OURS, 1, x=None), row(KAFKA, 1, x=3.0))]
+    assert speeds.beside(some, "x") == "- / 3"
+    assert speeds.ratio(some, "x") == "-"
+
+
+def test_a_round_that_one_of_two_lacks_is_refused() -> None:
+    with pytest.raises(KeyError, match=KAFKA):
+        speeds.pairs([row(OURS, 1), row(OURS, 2), row(KAFKA, 1)])
+
+
+def test_the_isr_table_has_each_rate_with_what_the_rows_say() -> None:
+    _, found = rows("isr-churn-*.jsonl")
+    lines = [one for one in "".join(speeds.isr()).splitlines() if one.startswith("| ")][1:]
+    due = sorted({one["rate_per_s"] for one in found})
+    assert [one.split(" |")[0] for one in lines] == [f"| {rate:,.0f}" for rate in due]
+    for rate, line in zip(due, lines, strict=True):
+        for target in (OURS, KAFKA):
+            some = [one for one in found if (one["rate_per_s"], one["target"]) == (rate, target)]
+            assert f"{statistics.median(one['zk_changes_per_s'] for one in some):,.0f}" in line
+
+
+@pytest.mark.parametrize(
+    ("change", "limits"),
+    [
+        ({"machine_busy": 0.95}, "the machine's cores"),
+        ({"machine_busy": 0.5}, "nothing"),
+        ({"machine_busy": 0.5, "achieved_per_s": 1.0}, "not known"),
+    ],
+)
+def test_what_limited_is_that_of_the_rows(change: dict[str, float], limits: str) -> None:
+    _, found = rows("isr-churn-*.jsonl")
+    one = next(one for one in found if (one["rate_per_s"], one["target"]) == (500, OURS))
+    assert speeds._full([one | change]) == limits
+
+
+@pytest.mark.parametrize("name", [name for name in speeds.TABLES if name != "verdict"])
+def test_no_table_is_empty(name: str) -> None:
+    text = "".join(speeds.TABLES[name]())
+    assert text.count("\n| ") >= 4
+    assert "nan" not in text
