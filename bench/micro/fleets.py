@@ -82,7 +82,7 @@ def rows(asked: Namespace, folder: Path) -> Iterator[Row]:
                 known = kept.find(**key, seconds=asked.seconds)
                 if known is not None:
                     return known
-                wait_quiet(asked.patience, [] if zookeeper is None else [zookeeper.pid or 0])
+                wait_quiet(asked.patience)
                 taken = key | {"seconds": asked.seconds}
                 taken |= _row(folder, zookeeper if mode == "zookeeper" else None, taken)
                 if "why" not in taken:

@@ -60,11 +60,10 @@ def rows(asked: Namespace, folder: Path) -> Iterator[dict[str, Any]]:
             made = kind(RELEASE, number, folder, None, controller_port=controller.port)
             stack.callback(made.kill)
             brokers[name] = made.at_full_speed().identify(CLUSTER_ID).start().wait_started()
-        pids = [one.pid for one in (controller, *brokers.values()) if one.pid is not None]
         for what, work in zip(APIS, (_creations, _reads, _behind), strict=True):
             if what == "Metadata":
                 asyncio.run(_fill(brokers[OURS]))
-            wait_quiet(asked.patience, pids)
+            wait_quiet(asked.patience)
             for turn in range(asked.rounds + 1):
                 for name in BOTH if turn % 2 else reversed(BOTH):
                     yield _row(work, what, name, turn, brokers[name])

@@ -102,7 +102,7 @@ def rows(asked: Namespace, folder: Path) -> Iterator[dict[str, Any]]:
         with contextlib.ExitStack() as stack:
             servers = stack.enter_context(zookeepers.running(Case("recording"), own))
             both = [stack.enter_context(_started(name, servers, own, asked)) for name in (ON, OFF)]
-            wait_quiet(asked.patience, {pid for one in both for pid in one.pids().values()})
+            wait_quiet(asked.patience)
             for pair in range(PAIRS):
                 both.reverse()
                 for one in both:

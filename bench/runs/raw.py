@@ -41,7 +41,7 @@ def take(planned: Planned, store: Store, patience_s: float) -> BenchRow:
     classes = compile_java([Path(__file__).with_name("RawMulti.java")], jars)
     with zookeepers.running(case, folder) as servers:
         row.zk_write_p50_ms = zookeepers.write_ms(servers.hosts)
-        wait_quiet(patience_s, servers.pids().values())
+        wait_quiet(patience_s)
         transactions, znodes = servers.transactions(), servers.znodes()
         meter = Meter(servers.pids())
         printed = java(

@@ -255,7 +255,7 @@ def _staged(
             fleet.start()
         for fleet in (first, others):
             fleet.wait_announced(_LONG_S)
-        stage.start(row, client, controllers, servers.pids())
+        stage.start(row, client, controllers)
         assert row.claim_s is not None
         assert row.dual_write_s is not None
         row.copy_s = row.dual_write_s - row.claim_s

@@ -8,7 +8,7 @@ import gc
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -31,7 +31,7 @@ from bench.runs.watch import Watch
 from emulator.servers import seeded
 from emulator.servers.bridge import Bridge
 from emulator.servers.fleet import Fleet
-from emulator.servers.machine import Meter, process_cpu_s, wait_quiet
+from emulator.servers.machine import Meter, Shared, process_cpu_s, wait_quiet
 from emulator.servers.process import ProcessError
 from emulator.servers.seeded import seed
 from emulator.trace.rows import Row
@@ -84,9 +84,9 @@ def take(planned: Planned, store: Store, patience_s: float, print_line: PrintLin
     row.started_wall_ns = time.time_ns()
     row.fsync_p50_ms, row.fsync_max_ms = zookeepers.fsync_ms(folder)
 
-    def quiet(pids: Mapping[str, int]) -> None:
+    def quiet() -> None:
         if planned.scenario.kind is Kind.COPY:
-            _wait_quiet(pids, planned, patience_s, print_line)
+            _wait_quiet(planned, patience_s, print_line)
 
     with _staged(planned, row, store, folder, quiet, print_line=print_line) as stage:
         kind = planned.scenario.kind
@@ -94,7 +94,7 @@ def take(planned: Planned, store: Store, patience_s: float, print_line: PrintLin
             _warm_up(stage)
         row.zk_write_p50_ms = zookeepers.write_ms(stage.servers.hosts)
         if kind is not Kind.COPY:
-            _wait_quiet(stage.pids(), planned, patience_s, print_line)
+            _wait_quiet(planned, patience_s, print_line)
         doubtful: set[str] = set()
         if kind in LOADS:
             doubtful = measure(stage, store)
@@ -110,10 +110,8 @@ def take(planned: Planned, store: Store, patience_s: float, print_line: PrintLin
     return row
 
 
-def _wait_quiet(
-    pids: Mapping[str, int], planned: Planned, patience_s: float, print_line: PrintLine
-) -> None:
-    others = wait_quiet(patience_s, pids.values())
+def _wait_quiet(planned: Planned, patience_s: float, print_line: PrintLine) -> None:
+    others = wait_quiet(patience_s)
     if others:
         print_line(f"{planned.run_id}: others used {others:.2f} cores before it")
 
@@ -132,7 +130,7 @@ def _staged(
     row: BenchRow,
     store: Store,
     folder: Path,
-    before_start: Callable[[Mapping[str, int]], None],
+    before_start: Callable[[], None],
     *,
     print_line: PrintLine,
 ) -> Iterator[Stage]:
@@ -156,26 +154,22 @@ def _staged(
         stack.callback(brokers.kill)
         # The brokers are there first: the start then holds no waiting for them.
         brokers.start().wait_announced()
-        pids = servers.pids() | ({} if brokers.pid is None else {"fleet": brokers.pid})
-        before_start(pids)
+        before_start()
         if isinstance(controller, Bridge):
             print_line(f"{planned.run_id}: live page at {controller.url}/")
-        start(row, client, controller, pids)
+        start(row, client, controller)
         yield Stage(planned, row, servers, client, controller, brokers)
         controller.stop()  # the trace of ours is complete when it has ended
         row.void = row.void or tracing.lacks(store, planned.run_id)
 
 
-def start(
-    row: BenchRow, client: KazooClient, controller: Controller, pids: Mapping[str, int]
-) -> None:
+def start(row: BenchRow, client: KazooClient, controller: Controller) -> None:
     """Start the controller, and time it until changes go to ZooKeeper.
 
     Args:
         row: is filled.
         client: of ZooKeeper.
         controller: not running.
-        pids: name -> process id of the servers that run.
 
     Raises:
         ProcessError: it ended, or does not get there.
@@ -188,17 +182,16 @@ def start(
         claimed.set()
 
     client.get("/controller_epoch", watch=seen)
-    meter = Meter({**pids})
+    shared = Shared()
     began_ns = time.monotonic_ns()
     controller.begin()
     row.listening_s = _until(controller, controller.listening, "a listener", began_ns)
     row.dual_write_s = _until(controller, controller.dual_writing, "dual write", began_ns)
     if claimed.is_set():
         row.claim_s = (claim_ns[0] - began_ns) / 1e9
-    usage = meter.usage()
+    row.others_cores = shared.read().others
     assert controller.pid is not None
     row.controller_cpu_s = process_cpu_s(controller.pid)
-    row.others_cores = max(0.0, usage.others_cores - row.controller_cpu_s / usage.wall_s)
     row.load_1_min = os.getloadavg()[0]
 
 
@@ -244,9 +237,7 @@ def restart(stage: Stage) -> None:
     stage.controller.stop()
     probe = Probe(stage.controller.ports, stage.client)
     probe.start()
-    pids = stage.pids()
-    pids.pop("controller", None)
-    start(stage.row, stage.client, stage.controller, pids)
+    start(stage.row, stage.client, stage.controller)
     stage.row.first_commit_s, stage.row.first_in_zk_s = probe.result(_DUAL_WRITE_S)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -100,6 +100,7 @@ class Shared:
         wall_s = max(_TICK_S, time.monotonic() - self._began)
         ours = (tree_cpu_s() - self._ours) / wall_s
         machine = (machine_cpu_s() - self._machine) / wall_s
+        # Ticks of 10 ms are summed, so a quiet machine may give a value slightly below 0.
         return Sharing(cores(), ours, max(0.0, machine - ours))
 
 
@@ -110,58 +111,56 @@ class Usage:
     wall_s: float
     cpu_s: dict[str, float]
     """Name of a process -> seconds of CPU; ``client`` is this program."""
+    ours_cores: float
+    """Cores that this process and all below it used, named or not."""
     others_cores: float
-    """Cores used by all processes that are not ours."""
+    """Cores that other programs used."""
 
     @property
     def busy(self) -> float:
         """Share of the cores that this process may use which was used, by whatever process."""
-        return (sum(self.cpu_s.values()) / self.wall_s + self.others_cores) / cores()
+        return (self.ours_cores + self.others_cores) / cores()
 
 
 class Meter:
     """Begins to measure when made.
 
     Args:
-        processes: name -> process id, of our children that run throughout.
+        processes: name -> process id, of children that run throughout and are shown by name.
     """
 
-    def __init__(self, processes: dict[str, int]) -> None:
+    def __init__(self, processes: Mapping[str, int]) -> None:
         self._pids = {**processes, "client": os.getpid()}
         self._began = time.monotonic()
-        self._machine = machine_cpu_s()
-        self._own = self._look()
+        self._shared = Shared()
+        self._before = self._look()
 
     def usage(self) -> Usage:
         """What was used since it was made."""
         now = self._look()
-        cpu_s = {name: now[name] - self._own[name] for name in now}
-        wall_s = time.monotonic() - self._began
-        others = machine_cpu_s() - self._machine - sum(cpu_s.values())
-        # Ticks of 10 ms are summed, so a quiet machine may give a value slightly below 0.
-        return Usage(wall_s, cpu_s, max(0.0, others / wall_s))
+        cpu_s = {name: now[name] - self._before[name] for name in now}
+        sharing = self._shared.read()
+        return Usage(time.monotonic() - self._began, cpu_s, sharing.ours, sharing.others)
 
     def _look(self) -> dict[str, float]:
         return {name: process_cpu_s(pid) for name, pid in self._pids.items()}
 
 
-def wait_quiet(patience_s: float, own: Iterable[int] = ()) -> float:
-    """Wait until other processes are idle for a second, at most ``patience_s``.
+def wait_quiet(patience_s: float) -> float:
+    """Wait until other programs are idle for a second, at most ``patience_s``.
 
     Args:
         patience_s: seconds; 0: do not wait.
-        own: ids of our children that run throughout.
 
     Returns:
         Cores that others used in the last second looked at; 0 if it did not look.
     """
-    processes = {str(pid): pid for pid in own}
     end = time.monotonic() + patience_s
     others = 0.0
     while time.monotonic() < end:
-        meter = Meter(processes)
+        shared = Shared()
         time.sleep(_LOOK_S)
-        others = meter.usage().others_cores
+        others = shared.read().others
         if others < QUIET_CORES:
             break
     return others

@@ -66,7 +66,7 @@ def test_how_late_the_client_was_at_most_is_there_where_changes_are_few():
 
 
 def test_the_machine_is_measured_until_the_load_ends_and_not_until_zookeeper_has_it():
-    usage = Usage(10.0, {"client": 4.0}, 0.5)
+    usage = Usage(10.0, {"client": 4.0}, 0.4, 0.5)
     made, figures = row(), Figures.__new__(Figures)
     figures._meter = SimpleNamespace(usage=lambda: usage)
     figures.loaded(made)

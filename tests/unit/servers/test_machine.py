@@ -34,8 +34,22 @@ def test_what_we_burn_is_ours_and_not_that_of_others():
     assert usage.others_cores <= os.cpu_count() - usage.cpu_s["client"] / usage.wall_s + 0.1
 
 
+def test_a_child_that_nobody_named_is_ours_too():
+    """In rows of `scale` two of three controllers are not shown by name."""
+    program = "import time\nwhile time.process_time() < 0.4: pass\nprint(flush=True)\ninput()"
+    meter = Meter({})
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        child.stdout.readline()
+        usage = meter.usage()
+        child.stdin.write(b"\n")
+    assert set(usage.cpu_s) == {"client"}
+    assert usage.ours_cores * usage.wall_s >= 0.39
+
+
 def test_of_the_cores_it_is_said_which_share_was_used():
-    of_two = Usage(10.0, {"client": 4.0, "controller": 3.0}, 0.3)
+    of_two = Usage(10.0, {"client": 4.0, "controller": 3.0}, 0.7, 0.3)
     assert of_two.busy == pytest.approx(1.0 / cores())
 
 
