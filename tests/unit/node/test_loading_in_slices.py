@@ -365,3 +365,20 @@ def test_who_no_longer_leads_leaves_its_index_and_makes_another_one():
     quorum.node(other).role.resign([elected])
     quorum.joined.until(lambda: quorum.active() == [elected])
     assert indexed(node)
+
+
+def test_who_starts_and_follows_makes_no_index_and_so_has_none_to_free():
+    quorum = grown(2_000)
+    first = quorum.leader
+    other = next(each for each in quorum.parties if each != first)
+    quorum.kill(other)
+    quorum.start(other)
+    node = quorum.node(other)
+    assert len(node.controller.history.tip.topics) == 4
+    assert contents(node.controller._journal.index) == contents(TipIndex())
+    topic = [r.TopicRecord(name="new", topic_id=b"n" * 16)]
+    quorum.node(first).controller.append(topic, quorum.joined.now_ms)
+    quorum.wait_equal()
+    quorum.node(first).role.resign([other])
+    quorum.joined.until(lambda: quorum.active() == [other])
+    assert indexed(node)
