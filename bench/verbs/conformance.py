@@ -39,19 +39,24 @@ Controller = Annotated[
     str | None,
     typer.Option(metavar="HOST:PORT", help="A controller's listener; of several the active one."),
 ]
-Release = Annotated[str | None, typer.Option(help="Of Kafka, that it is to be; else it is asked.")]
+Release = Annotated[
+    str | None, typer.Option(help="Kafka's, that the server is to be like; else it is asked.")
+]
 CommandConfig = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Kafka's client properties: SASL and TLS.")
 ]
 Only = Annotated[
-    list[str] | None, typer.Option(help="Ids, groups, KIPs, APIs, rows; by commas, or repeated.")
+    list[str] | None,
+    typer.Option(help="Only these cases: ids, groups, KIPs, APIs, rows; by commas, or repeated."),
 ]
-Seed = Annotated[int | None, typer.Option(help="Of what is drawn; else drawn.")]
+Seed = Annotated[int | None, typer.Option(help="Same seed, same values; else a new one.")]
 FailOn = Annotated[str, typer.Option(help="Levels that make the code 1: must, should, habit.")]
 Clean = Annotated[
     str | None, typer.Option(metavar="PREFIX", help="Remove what a killed run has left.")
 ]
-File = Annotated[Path | None, typer.Option(metavar="FILE", help="Also write it there.")]
+Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Also write a page there.")]
+AsJson = Annotated[Path | None, typer.Option(metavar="FILE", help="Also write JSON there.")]
+Junit = Annotated[Path | None, typer.Option(metavar="FILE", help="Also write JUnit's XML there.")]
 List = Annotated[bool, typer.Option("--list", help="Print the cases, and ask nobody.")]
 Disruptive = Annotated[
     bool,
@@ -61,7 +66,8 @@ Disruptive = Annotated[
     ),
 ]
 Yes = Annotated[
-    bool, typer.Option("--yes", help="Do that although there are topics of others, and do not ask.")
+    bool,
+    typer.Option("--yes", help="With --allow-disruptive: do not ask, even if others have topics."),
 ]
 Against = Annotated[
     str | None,
@@ -70,13 +76,13 @@ Against = Annotated[
         help="Compare the controller of --bootstrap-controller with this one, which is right.",
     ),
 ]
-Operations = Annotated[int, typer.Option(min=1, help="With --against: so many in all.")]
+Operations = Annotated[int, typer.Option(min=1, help="With --against: how many in all.")]
 Replay = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="With --against: this transcript.")
+    Path | None, typer.Option(metavar="FILE", help="With --against: repeat this transcript.")
 ]
 Progress = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="With --against: go on from there, and keep it there."),
+    typer.Option(metavar="FILE", help="With --against: keep how far it is, and go on from there."),
 ]
 Slow = Annotated[bool, typer.Option("--slow", help="Also cases that take long.")]
 
@@ -90,9 +96,9 @@ def conformance(  # noqa: PLR0917  # one option each
     seed: Seed = None,
     fail_on: FailOn = "must",
     clean: Clean = None,
-    html: File = None,
-    json: File = None,
-    junit: File = None,
+    html: Html = None,
+    json: AsJson = None,
+    junit: Junit = None,
     against: Against = None,
     operations: Operations = OPERATIONS,
     replay: Replay = None,

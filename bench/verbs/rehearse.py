@@ -68,7 +68,7 @@ Trip = Annotated[
     typer.Option(
         min=0.01,
         max=60_000,
-        help="With --dump: to production's ZooKeeper and back, for what predict says.",
+        help="With --dump: ms to production's ZooKeeper and back, to predict when changes wait.",
     ),
 ]
 KeepSecrets = Annotated[
@@ -88,12 +88,12 @@ Folders = Annotated[
 ]
 Resume = Annotated[
     Path | None,
-    typer.Option(help="Folder of an interrupted run: go on with its phase, given the same."),
+    typer.Option(help="Folder of an interrupted run: go on from its phase, with the same files."),
 ]
 WriteFiles = Annotated[
     Path | None,
     typer.Option(
-        help="Only write the files given for a copy on this machine: ports and folders mapped."
+        help="Run nothing: write the files given there, with ports and folders of this machine."
     ),
 ]
 CopyZooKeeper = Annotated[

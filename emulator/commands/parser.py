@@ -63,9 +63,10 @@ EXPECTED: Final = MappingProxyType(
 """Names of other tools, and names that one expects -> the verb that does it."""
 DURATION: Final = "DURATION"
 _FILES: Final = (
-    "--config --target --dump --path-to-json-file --admin.config --record --follow --token-file"
+    "--config --target --dump --path-to-json-file --admin.config --record --follow --token-file "
+    "--anonymise"
 )
-_FOLDERS: Final = "--log-dir --controller-dir --broker-folder --out --data"
+_FOLDERS: Final = "--log-dir --controller-dir --broker-folder --out --data --resume --write-files"
 _DURATIONS: Final = (
     "--timeout --duration --give-up --every --until-idle --seconds --patience --stall"
 )
@@ -77,6 +78,7 @@ METAVARS: Final[Mapping[str, str]] = MappingProxyType(
         "--zookeeper": "HOST:PORT[,…][/CHROOT]",
         "--bootstrap-server": "HOST:PORT[,…]",
         "--controller": "HOST:PORT",
+        "--copy-zookeeper": "HOST:PORT",
         "--listen": "HOST:PORT",
         "--to": "HOST:PORT",
         "--host": "HOST",
@@ -233,11 +235,12 @@ class VerbGroup(TyperGroup):
             if some:
                 with formatter.section(title):
                     formatter.write_dl(
-                        [(name.ljust(width), _first_sentence(self.commands[name])) for name in some]
+                        [(name.ljust(width), first_sentence(self.commands[name])) for name in some]
                     )
 
 
-def _first_sentence(command: Any) -> str:
+def first_sentence(command: Any) -> str:
+    """What a verb does, as the list of all has it."""
     text = " ".join((command.help or "").split("\n\n")[0].split())
     return text.partition(". ")[0].rstrip(".") + "."
 

@@ -125,7 +125,7 @@ def test_no_help_is_cut_off_or_shows_types_of_python(
         assert not re.search(r"\w\.\.\. |<(list|float|int|str|path)\b|<=x", out), words
     out = "".join(run("--help")[1].split())
     for name, command in WHOLE.commands.items():
-        assert parser._first_sentence(command).replace(" ", "") in out, name
+        assert parser.first_sentence(command).replace(" ", "") in out, name
 
 
 def test_every_verb_has_a_purpose() -> None:
