@@ -17,7 +17,8 @@ from tests.unit.conformance.test_conformance import ROOT
 
 pytestmark = pytest.mark.slow
 PAGE = (ROOT / "docs/conformance.md").read_text()
-BLOCKS = re.findall(r"(?ms)^```\n(.+?)^```", PAGE)
+BLOCKS = [text for kind, text in re.findall(r"(?ms)^```(\w*)\n(.+?)^```", PAGE) if not kind]
+"""What is typed; a block of kind ``text`` is what is printed."""
 SHIM = """#!/bin/sh
 exec {python} {how} "$@"
 """
