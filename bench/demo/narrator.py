@@ -18,6 +18,7 @@ from rich.text import Text
 from bench.eta import Course, Step
 from bench.foot import Foot, drawable
 from bench.report.beside import RunEnd, RunEvent
+from emulator.config.words import folded
 
 _SHOWN: Final = {
     True: ("OK", "green"),
@@ -117,8 +118,7 @@ class Narrator:
 
     def print_line(self, text: str) -> None:
         """One line of progress, with the time since the start."""
-        line = Text(f"{self.elapsed_s:7.1f} s  ", style="dim")
-        self._print(line.append(text, style="default"))
+        self._print(_line(self.err, f"{self.elapsed_s:7.1f} s  ", "dim", text))
 
     def _print(self, line: Text) -> None:
         # A full standard error changes nothing about what is judged, nor about the exit code.
@@ -155,19 +155,29 @@ class Narrator:
     def _add(self, check: Check) -> None:
         self.checks.append(check)
         word, style = _SHOWN[check.held]
-        line = Text(f"{word:<12}", style=style)
-        line.append(check.what, style="default")
-        if check.figures:
-            line.append(f": {check.figures}", style="default")
+        says = f"{check.what}: {check.figures}" if check.figures else check.what
+        line = _line(self.out, f"{word:<12}", style, says)
         for each in check.wrong:
-            line.append(f"\n        {each}", style="default")
+            line.append("\n").append(_line(self.out, " " * 8, "", each))
         try:
             with self.above():
                 self.out.print(line, soft_wrap=True)
         except OSError as error:
             raise OSError(error.errno, error.strerror, "standard output") from error
 
+    def end_line(self, text: str) -> None:
+        """One of the last lines, to standard output."""
+        self.out.print(_line(self.out, "", "", text), soft_wrap=True)
+
     @property
     def failed(self) -> list[Check]:
         """Checks of safety that did not hold."""
         return [check for check in self.checks if not check.held and not check.of_speed]
+
+
+def _line(console: Console, head: str, style: str, text: str) -> Text:
+    """A line; a terminal that is too narrow gets several, broken between words."""
+    width = console.width if console.is_terminal else 0
+    line = Text(folded(f"{head}{text}", width, " " * (len(head) or 4)))
+    line.stylize(style, 0, len(head))
+    return line

@@ -136,11 +136,11 @@ def _verdict(narrator: Narrator, options: Options) -> int:
         + f"; {narrator.elapsed_s:.0f} s in all"
     )
     if narrator.failed:
-        narrator.out.print(f"demo FAILED: {text}; logs in {options.out}", soft_wrap=True)
+        narrator.end_line(f"demo FAILED: {text}; logs in {options.out}")
         return 1
-    narrator.out.print(f"demo OK: {text}", soft_wrap=True)
+    narrator.end_line(f"demo OK: {text}")
     report = options.out / "report" / "report.html"
     look = "open the report in a browser; " if report.exists() else ""
-    narrator.out.print(f"next: {look}{_NEXT}; logs in {options.out}", soft_wrap=True)
+    narrator.end_line(f"next: {look}{_NEXT}; logs in {options.out}")
     sys.stdout.flush()
     return 0

@@ -12,6 +12,8 @@ from rich.text import Text
 from bench.eta import Course
 from bench.foot import Foot, drawable
 from bench.rehearsal.phases import RehearsedPhase
+from emulator.config.words import folded
+from emulator.io.printable import printable
 
 
 class Progress:
@@ -36,8 +38,8 @@ class Progress:
         self._write = write
         self._at: int | None = None
         self._began = self._phase_began = time.monotonic()
-        console = Console(stderr=True, highlight=False)
-        self._foot = Foot(console, self._shown, drawn=drawable(console))
+        self._console = Console(stderr=True, highlight=False)
+        self._foot = Foot(self._console, self._shown, drawn=drawable(self._console))
 
     def __enter__(self) -> Self:
         self._foot.__enter__()
@@ -48,8 +50,11 @@ class Progress:
 
     def note(self, line: str) -> None:
         """Write a line with the seconds since the begin, above the foot."""
+        at = f"{time.monotonic() - self._began:6.1f} s  "
+        width = self._console.width if self._console.is_terminal else 0
         with self._foot.above():
-            self._write(f"{time.monotonic() - self._began:6.1f} s  {line}")
+            for one in folded(f"{at}{printable(line)}", width, " " * len(at)).split("\n"):
+                self._write(one)
 
     def begin(self, number: int) -> None:
         """A phase begins; ``number``: from 0 on."""

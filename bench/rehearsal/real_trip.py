@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from bench.lines import changes_a_second
 from bench.predict import model
 from bench.predict.trace import BOUND
 
@@ -26,11 +27,11 @@ def predicted(trip_ms: float | None, per_s: float, bound: int = BOUND) -> list[s
     speed = model.Speed(trip_ms / 1e3, model.OPERATION_S, model.COMMIT_S, model.APPEND_S)
     change = model.creation(1)
     border = model.border(change, bound, speed)
-    told = "never" if math.isinf(border) else f"from {border:,.0f} changes/s on"
+    told = "never" if math.isinf(border) else f"from {changes_a_second(round(border))} on"
     found = [f"at {trip_ms:.2f} ms a request changes wait for ZooKeeper {told}, without any stall"]
     for seconds in STALLS_S:
         waits = model.stalled(change, per_s, bound, speed, seconds)
         lasts = f"the longest {waits.longest_s:.1f} s" if waits.ends else "and the waiting goes on"
         what = f"{waits.operations:,} wait, {lasts}" if waits.operations else "no change waits"
-        found.append(f"{seconds:g} s without ZooKeeper, at {per_s:g} changes/s: {what}")
+        found.append(f"{seconds:g} s without ZooKeeper, at {changes_a_second(per_s)}: {what}")
     return found

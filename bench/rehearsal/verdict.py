@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from emulator.config.words import several
+from bench.lines import changes_a_second
+from emulator.config.words import folded, several
 
 REHEARSED, FAILED, NOT_REHEARSED = "rehearsed", "failed", "not rehearsed"
 """What became of a phase."""
@@ -199,11 +200,18 @@ def _number(value: float | None, digits: int = 1) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
-def text(found: Rehearsal) -> str:
-    """The report for people; the verdict is its last line."""
+def text(found: Rehearsal, width: int = 0) -> str:
+    """The report for people; the verdict is its last line.
+
+    Args:
+        found: what it found.
+        width: of the terminal in columns; 0: there is none, and no line is folded.
+    """
     rows = table(found.phases)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [_aligned(row, widths) for row in rows]
+    if width and max(map(len, lines)) > width:
+        lines = [_in_words(row) for row in rows[1:]]
     lines += [f"  {one.phase}: {one.why}" for one in found.phases if one.why]
     lines += _listed("why not", _why_not(found))
     lines += _listed("what going back costs", _back(found.phases))
@@ -213,16 +221,20 @@ def text(found: Rehearsal) -> str:
     lines += _listed("not shown by this", NOT_SHOWN)
     lines += ["", f"logs, report.html and evidence.jsonl: {found.folder}"]
     lines += [f"last hash of the evidence: {found.hash}"] if found.hash else []
-    return "\n".join([*lines, f"next: {next_step(found)}", verdict(found)])
+    lines += [f"next: {next_step(found)}", verdict(found)]
+    return "\n".join(folded(one, width, " " * (len(one) - len(one.lstrip()) + 2)) for one in lines)
 
 
 def next_step(found: Rehearsal) -> str:
     """What to do after it, in words without a full stop."""
     if found.go:
-        return "rehearse again with your own brokers, on a clone of the cluster (docs/clone.md)"
+        return (
+            "rehearse again with your own brokers, on a clone of the cluster (docs/clone.md), from "
+            "kraft-bridge zk dump --with-secrets --zookeeper HOSTS > tree.json"
+        )
     return (
-        "mend what the reasons name, take a dump again, and run the same command "
-        "(docs/after-rehearsing.md)"
+        "mend what the reasons name, take a dump again with kraft-bridge zk dump --zookeeper HOSTS "
+        "> tree.json, and run the same command (docs/after-rehearsing.md)"
     )
 
 
@@ -237,7 +249,7 @@ def verdict(found: Rehearsal) -> str:
     reasons = found.reasons
     size = (
         f"{found.topics:,} topics, {found.partitions:,} partitions, {len(found.brokers)} brokers, "
-        f"{found.load_per_s:g} change{'' if found.load_per_s == 1 else 's'}/s"
+        f"{changes_a_second(found.load_per_s)}"
     )
     if found.go:
         left = open_points(found)
@@ -247,6 +259,12 @@ def verdict(found: Rehearsal) -> str:
         )
     count = several(len(reasons), "reason")
     return f"NO-GO: {count}; your cluster was not touched ({size})"
+
+
+def _in_words(row: Sequence[str]) -> str:
+    """A phase where the table is too wide: what is known of it."""
+    known = (f"{name} {cell}" for name, cell in zip(_HEAD[2:], row[2:], strict=True) if cell != "-")
+    return "; ".join([f"{row[0]}: {row[1]}", *known])
 
 
 def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from bench.analysis.limits import PARTS, Figure, Limited, Run, blocked_share, figures_of, limited
 from bench.analysis.quorum import MOVED_S, QUORUM
-from emulator.config.words import duration, several
+from emulator.config.words import duration, folded, several
 
 Record: TypeAlias = Mapping[str, Any]
 Tables: TypeAlias = Mapping[str, Sequence[Record]]
@@ -76,17 +75,7 @@ def lines(found: Iterable[Finding], width: int | None) -> Iterable[tuple[Finding
         if width is None:
             yield each, text
         else:
-            # A path or a name longer than a line stays whole, so that it can be copied.
-            yield (
-                each,
-                textwrap.fill(
-                    text,
-                    max(width, 2 * len(_INDENT)),
-                    subsequent_indent=_INDENT,
-                    break_long_words=False,
-                    break_on_hyphens=False,
-                ),
-            )
+            yield each, folded(text, width, _INDENT)
 
 
 def limits_of(tables: Tables) -> Iterable[tuple[str, Limited, list[Figure]]]:

@@ -22,6 +22,7 @@ from bench.analysis.sweep.conclusions import (
 )
 from bench.analysis.sweep.knee import ACHIEVED, P99_FACTOR, TREND_SHARE
 from bench.analysis.sweep.one_run import PERIODS, Group, Run
+from bench.lines import changes_a_second
 from bench.load.figures import COVERAGE, REPEATS
 from bench.load.schedule import GRACE, SETTLED
 from bench.report import charts
@@ -140,7 +141,7 @@ def sweep_limits(found: Conclusions) -> list[Finding]:
             continue
         rate, first = limit
         barred = sum(not run.of_zookeeper for run in sweep.runs)
-        text = f"first at {rate:,.0f} changes/s: {first.text}"
+        text = f"first at {changes_a_second(rate)}: {first.text}"
         if barred:
             text += f" (so in {barred} of {len(sweep.runs)} runs)"
         said.append(Finding(about, text, warning=True))

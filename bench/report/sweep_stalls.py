@@ -8,6 +8,7 @@ from typing import Final
 
 from bench.analysis.sweep.conclusions import Conclusions
 from bench.analysis.sweep.stalls import StallCell, StallGrid, StallPanel
+from bench.lines import changes_a_second
 from bench.predict.model import LEAST_S, SHARE
 from bench.report import charts
 from bench.report.blocks import Block, Note, Panel, PanelDot, Panels, table
@@ -82,7 +83,7 @@ def _dot(cell: StallCell, x: LogAxis, y: LogAxis) -> PanelDot:
         seconds(cell.middle_s),
         cell.middle_s > 0,
         cell.holds,
-        f"{cell.rate:g} changes/s, bound {cell.bound:,}: measured "
+        f"{changes_a_second(cell.rate)}, bound {cell.bound:,}: measured "
         f"{', '.join(seconds(each) for each in cell.measured_s)} s; predicted "
         f"{seconds(cell.predicted_s)} s",
     )

@@ -19,6 +19,7 @@ from bench.analysis.sweep.conclusions import (
 from bench.analysis.sweep.knee import ACHIEVED, Knee
 from bench.analysis.sweep.one_run import Run
 from bench.analysis.sweep.stalls import StallCell
+from bench.lines import changes_a_second
 from bench.load.figures import REPEATS
 from bench.report.blocks import Answer
 from bench.report.strips import in_percent
@@ -60,7 +61,6 @@ def _rate(found: Conclusions, sweep: SweepOfRates | None, beside: SweepOfRates |
     meaning = f"p99 of its lag within {limit}, 99 % of the changes done, none waits"
     within = f"(p99 of its lag within {limit})"
     if at.repeats < REPEATS and at.low != at.high:
-        few = f"{several(at.repeats, 'repeat')}: it takes {REPEATS}"
         seen = _seen(sweep, found.lag_limit_ms)
         top = ", the highest measured" if _kept_up(sweep, found.lag_limit_ms)[1] else ""
         text = f"Kept up: {meaning}. In each repeat {seen}"
@@ -72,7 +72,7 @@ def _rate(found: Conclusions, sweep: SweepOfRates | None, beside: SweepOfRates |
         word = f"{seen[:1].upper()}{seen[1:]}"
         if top:
             word = word.replace("Up to", "At least", 1)
-        sure = f"none, of {few} for an interval"
+        sure = f"not certain: an interval takes {REPEATS} repeats"
         return Answer(question, word, "open", f"{text}.", f"{short}.", sure)
     short = f"ZooKeeper keeps up with {OURS} {_up_to(at)} {within}"
     text = f"Kept up: {meaning}. Ours {_up_to(at)}."
@@ -98,7 +98,7 @@ def _kept_up(sweep: SweepOfRates, limit_ms: float) -> tuple[list[float], bool]:
 def _seen(sweep: SweepOfRates, limit_ms: float) -> str:
     """The highest of these rates."""
     rates, _ = _kept_up(sweep, limit_ms)
-    return f"up to {rates[-1]:,.0f} changes/s" if rates else "at no rate"
+    return f"up to {changes_a_second(rates[-1])}" if rates else "at no rate"
 
 
 def whose(sweep: SweepOfRates) -> str:
@@ -115,12 +115,12 @@ def _up_to(at: Knee) -> str:
     ('not even at 50 changes/s', 'up to a rate that cannot be said, less than 100 changes/s')
     """
     if at.high is None:
-        return f"not even at {at.next_rate:,.0f} changes/s"
+        return f"not even at {changes_a_second(at.next_rate or 0.0)}"
     if at.low is None:
-        under = "" if at.next_rate is None else f", less than {at.next_rate:,.0f} changes/s"
+        under = "" if at.next_rate is None else f", less than {changes_a_second(at.next_rate)}"
         return f"up to a rate that cannot be said{under}"
     if at.next_rate is None and at.low < at.high:
-        return f"up to {at.low:,.0f} changes/s at least"
+        return f"up to {changes_a_second(at.low)} at least"
     return rate_text(at)
 
 
@@ -133,12 +133,12 @@ def _word(at: Knee) -> str:
     ('200 to 400 changes/s', 'Less than 50 changes/s')
     """
     if at.high is None:
-        return f"Less than {at.next_rate:,.0f} changes/s"
+        return f"Less than {changes_a_second(at.next_rate or 0.0)}"
     if at.low is None:
         return "Cannot be said"
     if at.low < at.high:
-        return f"{at.low:,.0f} to {at.high:,.0f} changes/s"
-    return f"{at.low:,.0f} changes/s{' or more' if at.next_rate is None else ''}"
+        return f"{at.low:,.0f} to {changes_a_second(at.high)}"
+    return f"{changes_a_second(at.low)}{' or more' if at.next_rate is None else ''}"
 
 
 def _key(limit: Limited) -> Key | None:
@@ -154,7 +154,8 @@ def _limit(sweep: SweepOfRates | None, beside: SweepOfRates | None, limit_ms: fl
     unknown = sorted({name for run in sweep.runs for name in run.limit.unknown})
     not_known = f"how full {', '.join(unknown)} was is not known" if unknown else ""
     if limit is None:
-        top = f"Up to {sweep.runs[-1].rate:,.0f} changes/s nothing that was measured was full."
+        most = changes_a_second(sweep.runs[-1].rate or 0.0)
+        top = f"Up to {most} nothing that was measured was full."
         if not_known:
             return Answer(question, "Nothing known", "open", top, "", not_known)
         return Answer(question, "Nothing", "good", top, "Nothing was full.", "measured")
@@ -162,14 +163,14 @@ def _limit(sweep: SweepOfRates | None, beside: SweepOfRates | None, limit_ms: fl
     name = first.by.name if first.by is not None else "something"
     name = f"{name[:1].upper()}{name[1:]}"
     still = ", though ZooKeeper kept up there" if rate in _kept_up(sweep, limit_ms)[0] else ""
-    text = f"From {rate:,.0f} changes/s on{still}. {first.text}."
+    text = f"From {changes_a_second(rate)} on{still}. {first.text}."
     theirs = None if beside is None else first_limit(beside)
     if beside is not None and theirs is not None:
-        text += f" With {whose(beside)} from {theirs[0]:,.0f} changes/s on."
+        text += f" With {whose(beside)} from {changes_a_second(theirs[0])} on."
         if _key(theirs[1]) is not _key(first):
             text += f" {theirs[1].text}."
     short = f"{name} {'were' if name.endswith('s') else 'was'} full first."
-    sure = f"not certain: {not_known}" if not_known else "as measured"
+    sure = not_known or "as measured"
     return Answer(question, name, "full", text, short, sure)
 
 
@@ -186,7 +187,7 @@ def _blocked(found: Conclusions) -> Answer:
     blocked = [run for run in told if run.blocked_share]
     barred = sum(not run.of_zookeeper for run in told)
     sure = (
-        f"counted; {barred} of them do not show how much ZooKeeper can take"
+        f"counted, but {barred} of these runs do not show how much ZooKeeper can take"
         if barred
         else "counted"
     )
@@ -222,7 +223,7 @@ def _stalled(question: str, cells: Sequence[StallCell]) -> Answer:
     stall = f"a stall of {duration(1e3 * worst.stall_s)}" if worst.stall_s else "no stall"
     text = (
         f"In {len(waits)} of {several(len(cells), 'case')} some change waited, for up to "
-        f"{duration(1e3 * worst.middle_s)} ({stall}, {worst.rate:g} changes/s, bound "
+        f"{duration(1e3 * worst.middle_s)} ({stall}, {changes_a_second(worst.rate)}, bound "
         f"{worst.bound:,})."
     )
     when = "only while it was stalled" if only else "also while it ran"

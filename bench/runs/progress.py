@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from typing import Self
@@ -13,6 +14,7 @@ from bench.eta import Course, Step
 from bench.foot import Foot, drawable
 from bench.lines import print_line
 from bench.runs.scenario import Planned
+from emulator.config.words import folded
 
 
 class Progress:
@@ -27,8 +29,9 @@ class Progress:
         self._course = Course([Step(one.seconds) for one in left])
         self._at: int | None = None
         self._began = time.monotonic()
-        console = Console(stderr=True, highlight=False)
-        self._foot = Foot(console, self._shown, drawn=bool(left) and drawable(console))
+        self._console = Console(stderr=True, highlight=False)
+        drawn = bool(left) and drawable(self._console)
+        self._foot = Foot(self._console, self._shown, drawn=drawn)
 
     def __enter__(self) -> Self:
         self._foot.__enter__()
@@ -45,9 +48,11 @@ class Progress:
             self._course.begin(self._at, self._began)
 
     def print_line(self, text: str) -> None:
-        """Print a line of the result, above the foot."""
+        """Print a line of the result, above the foot; a table stays as it is."""
+        width = self._console.width if sys.stdout.isatty() else 0
+        lines = (one if one[:1] == "|" else folded(one, width) for one in text.split("\n"))
         with self._foot.above():
-            print_line(text)
+            print_line("\n".join(lines))
 
     def _shown(self) -> Text:
         now = time.monotonic()

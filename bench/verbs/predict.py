@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from bench.lines import changes_a_second
 from emulator.commands.common import Json, columns, fail
 from emulator.commands.exits import ExitCode
 from emulator.commands.json_forms import stamped
 from emulator.commands.zk.client import SecuredBy
-from emulator.config.words import duration, install
+from emulator.config.words import duration, folded, install
 
 if TYPE_CHECKING:
     from bench.predict.model import Blocked, Change, Speed
@@ -133,8 +133,8 @@ def _check(  # noqa: PLR0917 - as the command line
 def _check_count(rate: float, stalls: Sequence[float]) -> None:
     if (count := rate * max(stalls)) > CHANGES_MAX:
         why = (
-            f"{rate:g} changes/s in a stall of {max(stalls):g} s are {count:,.0f}, and at most "
-            f"{CHANGES_MAX:,} are played: give a shorter --stall"
+            f"{changes_a_second(rate)} in a stall of {max(stalls):g} s are {count:,.0f}, and at "
+            f"most {CHANGES_MAX:,} are played: give a shorter --stall"
         )
         raise fail(why, ExitCode.WRONG)
 
@@ -377,8 +377,8 @@ def text(found: dict[str, Any], width: int = 0) -> str:
     if (channel := found.get("channel_per_s")) is not None:
         slower = " - below this rate" if channel <= found["rate_per_s"] else ""
         lines.append(
-            f"one broker forwards one change at a time: at most {channel:,.0f} changes/s, whatever "
-            f"ZooKeeper takes{slower}"
+            f"one broker forwards one change at a time: at most {changes_a_second(round(channel))}"
+            f", whatever ZooKeeper takes{slower}"
         )
     if found["replay"]:
         lines.append(_replay(found))
@@ -387,9 +387,10 @@ def text(found: dict[str, Any], width: int = 0) -> str:
     lines += [_not_measured(one) for one in found["assumed"]]
     if not width:
         return "\n".join(lines)
-    fill = textwrap.TextWrapper(width, subsequent_indent="  ", break_on_hyphens=False).fill
     table = range(2, 3 + len(found["stalls"]))
-    return "\n".join(one if at in table else fill(one) for at, one in enumerate(lines))
+    return "\n".join(
+        one if at in table else folded(one, width, "  ") for at, one in enumerate(lines)
+    )
 
 
 def _copied(copy: dict[str, Any]) -> Iterator[str]:
@@ -410,7 +411,7 @@ def _copied(copy: dict[str, Any]) -> Iterator[str]:
 
 def verdict(found: dict[str, Any]) -> str:
     """One sentence: whether changes wait, and for how long."""
-    at = f"{found['rate_per_s']:g} changes/s, bound {found['bound_records']:,}"
+    at = f"{changes_a_second(found['rate_per_s'])}, bound {found['bound_records']:,}"
     border, shortest = found["border_per_s"], found["shortest_stall_ms"]
     if (appends := _appends_per_s(found)) <= found["rate_per_s"]:
         return f"Changes wait for the controller: it appends at most {appends:,.0f}/s ({at})."

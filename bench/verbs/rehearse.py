@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from emulator.commands.common import Json, check_name, fail
+from emulator.commands.common import Json, check_name, columns, fail
 from emulator.commands.exits import ExitCode
 from emulator.commands.json_forms import stamped
 from emulator.config.words import install
@@ -243,6 +243,7 @@ def _played(prepared: Prepared, folder: Path, going_on: GoingOn | None) -> None:
     Raises:
         OSError: something cannot be written.
     """
+    from bench.lines import changes_a_second
     from bench.rehearsal.evidence import Evidence
     from bench.rehearsal.phases import PHASES
     from bench.rehearsal.progress import Progress
@@ -276,7 +277,8 @@ def _played(prepared: Prepared, folder: Path, going_on: GoingOn | None) -> None:
     ):
         progress.note(
             f"{found.topics:,} topics, {found.partitions:,} partitions, {len(found.brokers)} "
-            f"brokers; {found.load_per_s:g} changes/s; everything of this run lies in {folder}"
+            f"brokers; {changes_a_second(found.load_per_s)}; everything of this run lies in "
+            f"{folder}"
         )
         for one in found.assumed:
             progress.note(f"assumed: {one}")
@@ -390,5 +392,5 @@ def _shown(found: Rehearsal, *, as_json: bool) -> int:
     from bench.rehearsal.verdict import text
 
     document = _document(found)
-    typer.echo(document if as_json else printable_lines(text(found)))
+    typer.echo(document if as_json else printable_lines(text(found, columns())))
     return ExitCode.DONE if found.go else ExitCode.FOUND

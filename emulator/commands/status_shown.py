@@ -17,6 +17,7 @@ from rich.text import Text
 
 from emulator.commands.common import columns
 from emulator.commands.status_next import STUCK, brokers_first
+from emulator.config.words import folded
 from emulator.io.printable import printable_in
 from emulator.migration.side import BEHIND
 from emulator.operations.next_steps import (
@@ -195,8 +196,8 @@ def show(
     unread = _unread(found)
     first = f"PROBLEM: phase {unread}" if unread else verdict(found, steps)
     style = VERDICTS.get(first.partition(":")[0], "")
-    console.print(Text(first, style=style, overflow="fold"), soft_wrap=True)
     width = 0 if console.width == PLAIN_WIDTH else columns()
+    console.print(Text(folded(first, width), style=style, overflow="fold"), soft_wrap=True)
     for line in lines(steps, width):
         console.print(line, soft_wrap=True)
     found = with_ages(found)
@@ -206,7 +207,7 @@ def show(
         console.print(_waiting(migration["waiting"]))
     finalisation = found.get("finalisation")
     if finalisation and brokers_first(finalisation):
-        console.print(f"Finalising: {LATER}", soft_wrap=True)
+        console.print(folded(f"Finalising: {LATER}", width), soft_wrap=True)
     elif finalisation and finalisation["state"] != "follows":
         console.print(_finalisation(finalisation))
     for one in found.get("refusals", ()):
@@ -219,7 +220,7 @@ def show(
         for voter in quorum["voters"]:
             if not voter["ready"]:
                 text = f"voter {voter['id']} is not ready: {voter['why_not']}"
-                console.print(text, soft_wrap=True)
+                console.print(folded(text, width), soft_wrap=True)
     if found["brokers"]:
         console.print(_brokers(found["brokers"]))
 

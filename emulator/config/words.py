@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
 from typing import Final
 
 
@@ -21,6 +22,30 @@ def several(count: int, noun: str, plural: str = "") -> str:
     ('1 ACL', '1,200 topics', '2 batches')
     """
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+def folded(text: str, width: int, indent: str = "    ") -> str:
+    """A line as a terminal shows it: broken between words, so that a path stays whole to be copied.
+
+    Args:
+        text: one line.
+        width: of the terminal in columns; 0: it is none, and the line stays as it is.
+        indent: of what goes on below it.
+
+    >>> print(folded("broker 0: in ZooKeeper mode", 20, "  "))
+    broker 0: in
+      ZooKeeper mode
+    """
+    if len(text) <= width or not width:
+        return text
+    lines = wrap(
+        text,
+        width,
+        subsequent_indent=indent if 2 * len(indent) <= width else " ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join(lines)
 
 
 _UNITS: Final = (

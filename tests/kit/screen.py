@@ -22,6 +22,20 @@ from typing import Any, Final
 _PIECE: Final = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|(.)", re.DOTALL)
 
 
+_GOES_ON: Final = re.compile(r" +(?! |\d+\.\d s  )")
+
+
+def unfolded(lines: list[str]) -> list[str]:
+    """Lines before they were folded: what goes on below one is indented, and has no time."""
+    found: list[str] = []
+    for line in lines:
+        if found and _GOES_ON.match(line):
+            found[-1] += f" {line.strip()}"
+        else:
+            found.append(line)
+    return found
+
+
 class ScreenError(AssertionError):
     """A program wrote what this screen does not know."""
 

@@ -24,6 +24,7 @@ from bench.analysis.sweep.knee import (
 from bench.analysis.sweep.noise import Noise, noise
 from bench.analysis.sweep.one_run import Group, Record, Run, run_of
 from bench.analysis.sweep.stalls import Predictions, StallGrid, assumed, stall_grids
+from bench.lines import changes_a_second
 from bench.load.figures import REPEATS, interval
 from emulator.servers.machine import QUIET_CORES
 
@@ -261,7 +262,7 @@ def _rate(sweep: SweepOfRates) -> str:
             notes.append(f"its lag can be judged from {from_ms:,.0f} ms on")
     barred = first_limit(sweep, no_verdict=True)
     if barred is not None:
-        notes.append(f"not judged at {barred[0]:,.0f} changes/s: {barred[1].text}")
+        notes.append(f"not judged at {changes_a_second(barred[0])}: {barred[1].text}")
     return f"{text} ({'; '.join(notes)})" if notes else text
 
 
@@ -298,16 +299,16 @@ def rate_text(at: Knee, each: str = "") -> str:
         repeats = "1 repeat" if at.repeats == 1 else f"{at.repeats} repeats"
         return f"a rate that {repeats} cannot tell, it takes {REPEATS}"
     if at.high is None:
-        return f"no rate measured, from {at.next_rate:,.0f} changes/s{each} on"
+        return f"no rate measured, from {changes_a_second(at.next_rate or 0.0)}{each} on"
     if at.low == at.high:
         top = "" if at.next_rate is not None else ", the highest measured"
-        return f"up to {at.high:,.0f} changes/s{each}{top}"
+        return f"up to {changes_a_second(at.high)}{each}{top}"
     if at.next_rate is None:
-        unsure = f"{at.low:,.0f} changes/s{each} at least" if at.low else ""
+        unsure = f"{changes_a_second(at.low)}{each} at least" if at.low else ""
         return unsure or "a rate that cannot be said"
     if at.low is None:
-        return f"up to {at.high:,.0f} changes/s{each} at most, if at any rate measured"
-    return f"up to a rate between {at.low:,.0f} and {at.high:,.0f} changes/s{each}"
+        return f"up to {changes_a_second(at.high)}{each} at most, if at any rate measured"
+    return f"up to a rate between {at.low:,.0f} and {changes_a_second(at.high)}{each}"
 
 
 def _counterfactuals(runs: Sequence[Run]) -> Iterable[Counterfactual]:

@@ -23,7 +23,7 @@ from bench.report.analyze import Analysis, print_summary
 from bench.report.findings import Finding
 from bench.runs.progress import Progress
 from emulator.servers.waiting import wait_for
-from tests.kit.screen import Screen, ScreenError, Terminal, terminal
+from tests.kit.screen import Screen, ScreenError, Terminal, terminal, unfolded
 
 LONG = "broker 2 has not been restarted with zookeeper.metadata.migration.enable " * 3
 
@@ -130,7 +130,7 @@ def test_a_demonstration_leaves_its_lines_alone(shown: Terminal) -> None:
                     narrator.check(f"check {number}", held=True, figures=LONG)
             narrator.step(2, "Another step")
         say("demo OK")
-        left = [re.sub(r"^ +[\d.]+ s  ", "", line) for line in shown.settle() if line]
+        left = [re.sub(r"^ +[\d.]+ s  ", "", line) for line in unfolded(shown.settle()) if line]
     news = re.compile(r"migration driver: STATE_\d+|copied: 9 records|broker [01]: not registered")
     told = f"/status says: {LONG}".strip()
     assert [line for line in left if line != told and not news.fullmatch(line)] == [
@@ -171,7 +171,7 @@ def test_the_bench_says_which_row_is_taken(shown: Terminal) -> None:
             progress.begin(rows[1])
             wait_for("the foot", lambda: shown.settle()[-1].startswith("row 2 of 2, abou"))
             progress.print_line(LONG)
-        assert shown.settle() == ["a scenario", LONG.strip()]
+        assert unfolded(shown.settle()) == ["a scenario", LONG.strip()]
 
 
 @pytest.mark.parametrize("name", ["TERM", "CI"])

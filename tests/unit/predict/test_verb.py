@@ -140,7 +140,7 @@ def test_a_probe_is_predicted_from(dump: Path) -> None:
     assert f"the probe wrote {wrote:,} znodes below /kraft-bridge-predict, in " in out
     assert "; all 402 that it made are removed\n" in out
     assert "without a stall waiting begins at" in out
-    assert out.startswith("Changes wait for the controller: it appends at most 1,667/s (5000 ")
+    assert out.startswith("Changes wait for the controller: it appends at most 1,667/s (5,000 ")
     assert " without end\n" in out
     assert "assumed, not measured: a commit takes 4.0 ms (docs/benchmarks.md); yours is in" in out
     assert "one broker forwards one change at a time: at most 250 changes/s" in out

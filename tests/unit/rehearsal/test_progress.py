@@ -13,7 +13,7 @@ from bench.rehearsal.phases import PHASES
 from bench.rehearsal.progress import Progress
 from emulator.io import log_output
 from emulator.servers.waiting import wait_for
-from tests.kit.screen import terminal
+from tests.kit.screen import terminal, unfolded
 
 
 def write(line: str) -> None:
@@ -53,7 +53,7 @@ def test_a_terminal_shows_it_in_its_last_line_and_no_frame_is_torn() -> None:
             for number in range(20):
                 progress.note(f"broker {number} is in KRaft mode " + "x" * 60)
             assert all(len(one) <= 57 for one in shown.settle()[-1:])
-        first, *lines = shown.settle()
+        first, *lines = unfolded(shown.settle())
         assert "to KRaft mode: brokers restart in KRaft mode (phase 7 of 13, " in first
         assert len(lines) == 20
         assert all(
@@ -69,7 +69,7 @@ def test_no_frame_is_torn_where_standard_error_never_waits(monkeypatch: pytest.M
 
         def lines() -> list[str]:
             shown.stream.flush()
-            return shown.screen.text
+            return unfolded(shown.screen.text)
 
         with Progress(PHASES, 3, 60, write) as progress:
             wait_for("the foot", lambda: "".join(lines()).startswith("about "))

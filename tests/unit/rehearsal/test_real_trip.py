@@ -25,7 +25,7 @@ def test_the_figures_are_those_of_the_model_at_that_round_trip() -> None:
 
 
 def test_a_stall_under_load_makes_changes_wait_and_a_small_load_does_not() -> None:
-    assert predicted(5.0, 1.0)[-1] == "60 s without ZooKeeper, at 1 changes/s: no change waits"
+    assert predicted(5.0, 1.0)[-1] == "60 s without ZooKeeper, at 1 change/s: no change waits"
     line = predicted(5.0, 1_000.0)[-1]
-    assert line.startswith("60 s without ZooKeeper, at 1000 changes/s: ")
+    assert line.startswith("60 s without ZooKeeper, at 1,000 changes/s: ")
     assert "wait, the longest" in line

@@ -72,6 +72,20 @@ def test_a_warning_does_not_decide() -> None:
     assert "emulated brokers; not yet a go for production: 1 warning, 2 assumptions (" in last
 
 
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_narrow_terminal_gets_no_table_that_is_cut(width: int) -> None:
+    found = played()
+    found.folder = "/a/folder/" + "x" * 90
+    whole, lines = text(found), text(found, width).split("\n")
+    assert max(map(len, whole.split("\n"))) > width
+    assert all(len(one) <= width for one in lines if found.folder not in one)
+    assert [one.strip() for one in lines].count(found.folder) == 1, "a path stays whole"
+    one = found.phases[0]
+    assert any(line.startswith(f"{one.phase}: {one.state}; ") for line in lines)
+    same = text(found, 1_000)
+    assert same == whole
+
+
 @pytest.mark.parametrize("reason", SPOILT)
 def test_each_reason_alone_is_a_no_go_that_names_it(reason: str) -> None:
     found = played()
