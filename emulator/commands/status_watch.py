@@ -11,24 +11,31 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import typer
 
+from emulator.commands.common import columns
 from emulator.commands.exits import ExitCode
 from emulator.commands.status_next import STUCK, phase_of
 from emulator.commands.status_nodes import NodeAnswer
 from emulator.commands.status_shown import colours
-from emulator.config.words import duration
+from emulator.config.words import duration, folded
 from emulator.io.printable import printable, printable_in, printable_json
 
+_BELOW: Final = " " * len("HH:MM:SS ")
 EVERY_S: Final = 1.0
 """From the begin of one look to that of the next."""
 WINDOW_S: Final = 10.0
 """The time over which the rate is taken that the ETA goes by."""
 
+_UNREGISTERED: Final = "broker_not_registered"
+_NAMED: Final = 8
+"""Brokers that a line names."""
+_OVER: Final = frozenset({"not migrating", "final", "rolled back", *STUCK})
+"""Phases in which no migration goes on."""
 _ENDS: Final = {
     ExitCode.DONE: "the phase is there",
     ExitCode.NOT_YET: "the phase is not there",
@@ -86,6 +93,12 @@ class WatchLine:
         """As the newest line has it."""
         self._eta = Eta()
 
+    @property
+    def left(self) -> str:
+        """What goes on without the watch."""
+        over = not self.phase or self.phase in _OVER
+        return "nothing else was stopped" if over else "the migration goes on"
+
     def of(self, found: dict[str, Any], clock: str, now_s: float) -> str:
         """One line of a controller's status.
 
@@ -118,16 +131,16 @@ class WatchLine:
         brokers = found["brokers"]
         kraft = sum(one["kind"] == "kraft" for one in brokers)
         lag, copy = migration["lag"], migration.get("copy")
-        if not brokers and copy is None and lag["records"] is None:
-            return ["no broker is registered yet", self._blocked(migration)]
+        unknown = copy is None and lag["records"] is None
+        if unknown and (migration["waiting"] or not brokers):
+            return [_waits_for(migration["waiting"], len(brokers)), self._blocked(migration)]
         parts = [f"KRaft brokers {kraft}/{len(brokers)}"]
+        if unknown:
+            return [*parts, "lag not known yet", self._blocked(migration)]
         if copy is not None:
             done, all_of_them = copy["topics_copied"], copy["topics"]
             parts.insert(0, f"copied {done}/{all_of_them} topics{_share(done, all_of_them)}")
             eta = self._eta.text("copy", max(0, all_of_them - done), now_s)
-        elif lag["records"] is None:
-            parts.append("lag unknown")
-            eta = self._eta.text("lag", None, now_s)
         else:
             counted, bound = lag["counted_records"], lag["bound_records"]
             bounded = f"/{bound}{_share(counted, bound)}" if bound else ""
@@ -144,6 +157,19 @@ class WatchLine:
 
     def _mark(self, text: str, colour: str) -> str:
         return typer.style(text, fg=colour, bold=True) if self._styled else text
+
+
+def _waits_for(waiting: Sequence[Mapping[str, Any]], registered: int) -> str:
+    """What is waited for before anything is copied."""
+    left = [one["subject"] for one in waiting if one["why"] == _UNREGISTERED]
+    if left:
+        some = ", ".join(left[:_NAMED])
+        more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
+        brokers = f"broker {some}" if len(left) == 1 else f"brokers {some}{more}"
+        return f"waits for {brokers} to register ({registered} of {registered + len(left)} have)"
+    if waiting:
+        return f"waits: {max(waiting, key=lambda one: bool(one['fatal']))['text']}"
+    return "no broker is registered yet"
 
 
 def _share(part: int, whole: int) -> str:
@@ -176,7 +202,7 @@ class StatusWatch:
         try:
             code = self._lines(line)
         except KeyboardInterrupt:
-            self._end(line, "\nwatch: interrupted", began, "; nothing but the watch was stopped")
+            self._end(line, "\nwatch: stopped", began, f"; {line.left}")
             raise
         except BrokenPipeError:
             # What is left in the buffer must not fail at the end of the program.
@@ -220,10 +246,15 @@ class StatusWatch:
             return self._no_answer(clock, self.misread(found))
         if self.document is not None:
             text = printable_json(self.document(shown))
-        typer.echo(text)
+        typer.echo(self._folded(text))
         return ExitCode.DONE if there else ExitCode.NOT_YET
 
     def _no_answer(self, clock: str, why: str) -> ExitCode:
         text = printable("; ".join(why.splitlines()))
-        typer.echo(f"{clock} no answer: {text}", err=self.document is not None)
+        typer.echo(self._folded(f"{clock} no answer: {text}"), err=self.document is not None)
         return ExitCode.UNREACHABLE
+
+    def _folded(self, text: str) -> str:
+        """For a person at a terminal."""
+        width = 0 if self.plain or self.document is not None else columns()
+        return folded(text, width, _BELOW)

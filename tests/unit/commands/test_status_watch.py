@@ -15,14 +15,17 @@ from emulator.commands import status_watch
 from emulator.commands.status_nodes import DEFAULT_URL
 from emulator.commands.status_watch import Eta, StatusWatch, WatchLine
 from tests.kit import status_document
-from tests.kit.screen import terminal
-from tests.kit.status_document import LAG, voter
+from tests.kit.screen import terminal, unfolded
+from tests.kit.status_document import LAG, reason, voter
 from tests.unit.commands.running import run
 
 
 def document(older: str, **more: Any) -> dict[str, Any]:
     """A leader's status with other members in ``migration``."""
     return status_document.document(older, migration=more)
+
+
+UNREGISTERED = [reason("broker_not_registered", str(number)) for number in range(1, 10)]
 
 
 def lag(counted: int, **more: Any) -> dict[str, Any]:
@@ -52,12 +55,31 @@ def lag(counted: int, **more: Any) -> dict[str, Any]:
         ),
         (
             document("claiming", **lag(0, records=None)) | {"leader_id": 3001},
-            ("12:00:00 claiming; KRaft brokers 0/1; lag unknown; blocked no; ETA unknown; leader "
-            "3001, as 3000 knows"),
+            ("12:00:00 claiming; KRaft brokers 0/1; lag not known yet; blocked no; leader 3001, as "
+            "3000 knows"),
         ),
         (
             document("waiting", **lag(0, records=None)) | {"brokers": []},
             "12:00:00 waiting; no broker is registered yet; blocked no; leader 3000",
+        ),
+        (
+            document("waiting", **lag(0, records=None), waiting=[UNREGISTERED[0]])
+            | {"brokers": []},
+            ("12:00:00 waiting; waits for broker 1 to register (0 of 1 have); blocked no; leader "
+            "3000"),
+        ),
+        (
+            document("waiting", **lag(0, records=None), waiting=UNREGISTERED),
+            ("12:00:00 waiting; waits for brokers 1, 2, 3, 4, 5, 6, 7, 8 and 1 more to register (1 "
+            "of 10 have); blocked no; leader 3000"),
+        ),
+        (
+            document(
+                "waiting",
+                **lag(0, records=None),
+                waiting=[reason("no_session"), reason("other_cluster", fatal=True)],
+            ),
+            "12:00:00 waiting; waits: text of other_cluster; blocked no; leader 3000",
         ),
         (
             document("not migrating") | {"migration": None, "leader_id": None},
@@ -211,17 +233,25 @@ def test_what_does_not_fit_together_is_refused() -> None:
     ("until_s", "how"),
     [(None, "the phase is there after 2 s: dual write"), (1.0, "the phase is not there after 1 s")],
 )
+@pytest.mark.parametrize("width", [40, 60, 80])
 def test_a_terminal_is_told_how_it_ended(
-    until_s: float | None, how: str, looked: list[float]
+    until_s: float | None,
+    how: str,
+    width: int,
+    looked: list[float],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
     told = [document("copying"), document("copying"), document("hybrid")]
     source = SimpleNamespace(leading=lambda: SimpleNamespace(found=told.pop(0)))
-    with terminal(40) as shown, redirect_stdout(shown.stream), redirect_stderr(shown.stream):
+    with terminal(width) as shown, redirect_stdout(shown.stream), redirect_stderr(shown.stream):
         watch = StatusWatch(source, str, reached=lambda _phase: not told)
         replace(watch, until_s=until_s).run()
         *lines, last = shown.settle()
     assert last.startswith(f"watch: {how}")
-    assert all(line.startswith("12:00:00 ") for line in lines)
+    assert all(line.startswith("12:00:00 ") for line in unfolded(lines))
+    assert max(map(len, lines)) <= width
+    assert not [line for line in lines if line.lstrip()[:1] == ";"]
 
 
 def test_an_interrupted_watch_ends_with_a_line_of_its_own(looked: list[float]) -> None:
@@ -235,5 +265,15 @@ def test_an_interrupted_watch_ends_with_a_line_of_its_own(looked: list[float]) -
             StatusWatch(source, str).run()
         assert shown.settle() == [
             "^C",
-            "watch: interrupted after 0 ms; nothing but the watch was stopped",
+            "watch: stopped after 0 ms; nothing else was stopped",
         ]
+
+
+@pytest.mark.parametrize(
+    ("older", "left"),
+    [("copying", "the migration goes on"), ("refused", "nothing else was stopped")],
+)
+def test_who_stops_a_watch_is_told_what_goes_on(older: str, left: str) -> None:
+    line = WatchLine(styled=False)
+    line.of(document(older), "12:00:00", 0.0)
+    assert line.left == left
