@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 from shlex import quote
-from textwrap import wrap
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
+from emulator.config.words import folded
 from emulator.migration.phases import Ahead
 from emulator.migration.side import BEHIND
 from emulator.migration.taking_over.preconditions import Why
@@ -36,7 +36,7 @@ from emulator.operations.rollback.course import (
     files_of,
 )
 from emulator.operations.rollback.phases import RollbackPhase, phase_of
-from emulator.operations.rollback.situation import Situation
+from emulator.operations.rollback.situation import KEYS, Situation
 
 Document: TypeAlias = Mapping[str, Any]
 """``/status`` of a controller, as tools/status.toml describes it."""
@@ -222,12 +222,7 @@ def _wrapped(text: str, width: int) -> list[str]:
     >>> _wrapped("next: wait for the others", 16)
     ['next: wait for', '      the others']
     """
-    if not width:
-        return [text]
-    indent = "      " if text.startswith("next: ") else "    "
-    return wrap(
-        text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
+    return folded(text, width, "      " if text.startswith("next: ") else "    ").split("\n")
 
 
 def _typed(step: NextStep) -> list[str]:
@@ -937,7 +932,7 @@ def _after(course: Course, command: str) -> list[NextStep]:
     if not seen.marked and seen.mine is not None:
         why = "/kraft_bridge is not marked yet, so that a controller might claim again"
         found.append(NextStep(Action.ROLLBACK, why, command))
-    why = "one at a time, without the keys of the migration; this can wait"
+    why = f"one at a time, without {KEYS}; this can wait"
     found += [
         NextStep(Action.RESTART_BROKER, "" if at else why, "", each, BrokerMode.ZOOKEEPER)
         for at, each in enumerate(seen.with_keys)

@@ -14,7 +14,7 @@ from emulator.operations.preflight.node_file import number
 from emulator.operations.preflight.stage import emptied
 from emulator.operations.rollback.losses import LOSSES, losses
 from emulator.operations.rollback.phases import RollbackPhase
-from emulator.operations.rollback.situation import Situation
+from emulator.operations.rollback.situation import KEYS, Situation
 from emulator.znodes import controller, migration, own
 from emulator.znodes.controller import EPOCH_MAX
 from emulator.znodes.tree import ZnodeError
@@ -130,8 +130,7 @@ def _brokers(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
             f"the controllers still run; if it is gone for good: kafka-cluster.sh unregister --id "
             f"{broker_id}"
             if seen.running
-            else "restart it in ZooKeeper mode, without the keys of the migration, once a broker "
-            "is the controller",
+            else f"restart it in ZooKeeper mode, without {KEYS}, once a broker is the controller",
             "KIP-866, Rollback to ZK",
             _BLOCKER if seen.running else _WARNING,
         )
