@@ -59,6 +59,32 @@ _ENDED: Final = MappingProxyType(
 _ALSO: Final = MappingProxyType(
     {"copy paused": "copying", "claiming": "dual write", "mixed quorum": "finalising"}
 )
+WAITS_FOR: Final = MappingProxyType(
+    {
+        "no_session": "No session with ZooKeeper",
+        "metadata_version": "metadata.version is too low",
+        "migration_state": "The metadata log has no migration",
+        "controller_not_ready": "Controller {} is not ready",
+        "no_brokers": "No broker is in ZooKeeper",
+        "broker_not_registered": "Broker {} has not registered",
+        "broker_not_migrating": "Broker {} is in KRaft mode",
+        "offline_replicas": "Broker {} is down",
+        "malformed_znode": "A znode cannot be copied",
+        "no_controller_epoch": "There is no /controller_epoch",
+        "migration_znode": "A znode of the migration is damaged",
+        "other_cluster": "ZooKeeper has another cluster",
+        "other_log": "ZooKeeper was migrated to another log",
+        "controller_held": "Another controller holds /controller",
+        "zookeeper_mode_took_over": "The cluster was rolled back",
+        "stale_controller_epoch": "Broker {} refuses this epoch",
+        "unreadable": "A znode cannot be read",
+        "encoded_value": "A secret cannot be read",
+        "no_listener": "Broker {} lacks a listener",
+        "broker_unreachable": "Broker {} cannot be reached",
+        "broker_slow": "Broker {} answers late",
+    }
+)
+"""What a migration waits for -> few words of it, with its subject."""
 Document: TypeAlias = Mapping[str, Any]
 """``/status``."""
 Advice: TypeAlias = Callable[[Document, str], tuple[str, Sequence[Mapping[str, Any]]]]
@@ -66,8 +92,8 @@ Advice: TypeAlias = Callable[[Document, str], tuple[str, Sequence[Mapping[str, A
 it; the verb that starts a controller hands it in."""
 Row: TypeAlias = tuple[float | None, ...]
 _STOP: Final = (
-    "run kraft-bridge rollback, which stops the controllers; at the end restart each broker "
-    "with its file of before the migration"
+    "run kraft-bridge rollback --yes --config FILES (of all controllers), which stops the "
+    "controllers; at the end restart each broker with its file of before the migration"
 )
 
 
@@ -314,7 +340,7 @@ def _kept(status: Document) -> tuple[str, str, str]:
     compared = migration["compared_at"]
     if missing is None:
         if name in _NOT_COPIED:
-            return "ok", "Yes", "nothing was changed yet: ZooKeeper still has all of it"
+            return "ok", "Yes", _untouched(name)
         return "wait", "Not known yet", "the stores are being compared"
     if migration["left_out"]:
         text = "a rollback loses access control entries that no znode can hold, see below"
@@ -326,6 +352,12 @@ def _kept(status: Document) -> tuple[str, str, str]:
     are = "1 change is" if missing == 1 else f"{missing:,} changes are"
     text = f"{are} on the way to ZooKeeper; a rollback waits for them"
     return "ok", "Yes: no change can be lost", text
+
+
+def _untouched(phase: str) -> str:
+    """Why nothing can be lost before the copy is whole."""
+    why = "nothing was copied yet" if phase == "waiting" else "the copy only reads it"
+    return f"ZooKeeper still has everything: {why}"
 
 
 def what_limits(status: Document, filled: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -344,7 +376,8 @@ def what_limits(status: Document, filled: Sequence[Mapping[str, Any]]) -> dict[s
     if waits := migration["waiting"]:
         more = f" (and {len(waits) - 1} more, below)" if len(waits) > 1 else ""
         worst = max(waits, key=lambda one: bool(one["fatal"]))
-        return _answer(ask, "bad" if worst["fatal"] else "wait", "It waits", worst["text"] + more)
+        for_what = WAITS_FOR.get(worst["why"], "It waits").format(worst["subject"])
+        return _answer(ask, "bad" if worst["fatal"] else "wait", for_what, worst["text"] + more)
     if name in _ENDED:
         return _answer(ask, "bad", f"It is {name}", "this controller does not write to ZooKeeper")
     if migration["poisoned_since"]:
@@ -375,11 +408,11 @@ def how_long_blocked(status: Document, series: Series) -> dict[str, str]:
     begun = f"when this process of controller {status['node_id']} began; earlier is not known"
     watched = min(900_000, (series.newest("at_ms") or series.begun_ms) - series.begun_ms)
     recent = series.grown("blocked_ms") if watched == 900_000 else in_all
-    if waiting:
-        text = f"{waiting:,.0f} requests wait; {duration(in_all)} in all {since}, {begun}"
-        return _answer(ask, "bad", f"Now; {duration(recent)} of 15 min", text)
-    text = f"{duration(in_all)} in all {since}, {begun}"
     answer = f"{duration(recent)} in the last {duration(watched)}"
+    text = f"{duration(in_all)} in total {since}, {begun}"
+    if waiting:
+        wait = "request waits" if waiting == 1 else "requests wait"
+        return _answer(ask, "bad", f"Now; {answer}", f"{waiting:,.0f} {wait}; {text}")
     return _answer(ask, "wait" if recent else "ok", answer, text)
 
 
@@ -418,7 +451,7 @@ def _back(status: Document) -> tuple[str, str, str]:
     if name in _ENDED or (not status["active"] and name not in _NOT_COPIED):
         return "wait", "Not known to this controller", "see below"
     if name in _NOT_COPIED:
-        text = f"ZooKeeper still has everything, as nothing was copied yet. To go back {_STOP}"
+        text = f"{_untouched(name)}. To go back {_STOP}"
         return "ok", "Yes; no change is lost", text
     lost, level = _lost(migration)
     kraft, brokers = back["brokers_in_kraft_mode"], status["phase"]["brokers"]

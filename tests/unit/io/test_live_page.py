@@ -21,12 +21,14 @@ from emulator.io import http, live_page
 from emulator.io.live_page import FIGURES, KEPT, Series
 from emulator.metadata.brokers import Broker
 from emulator.metadata.pmap import PMap
+from emulator.migration.taking_over.preconditions import Why
 from emulator.node import introspection
 from emulator.node.introspection import Moment
 from emulator.operations.next_steps import next_steps
 from emulator.servers.waiting import wait_for
 from emulator.testing import Cluster
 from emulator.trace.distribution import Distribution
+from tests.kit.contrast import TEXT, contrast, papers
 from tests.kit.dual_writing import Stage
 from tests.unit.node.test_authority import deposed, with_broker
 from wire.records import TopicRecord
@@ -372,7 +374,7 @@ def test_the_first_screen_says_whether_it_is_safe_what_limits_it_and_how_long_it
     now = filled(20, lambda i: {"blocked_ms": 500 * i, "blocked_operations": 3})
     assert answers(blocked, now)[1:] == [
         ("bad", "ZooKeeper blocks KRaft"),
-        ("bad", "Now; 10 s of 15 min"),
+        ("bad", "Now; 10 s in the last 20 s"),
     ]
     over = filled(1_000, lambda i: {"blocked_ms": min(500 * i, 4_200)})
     assert answers(status, over)[2] == ("ok", "0 ms in the last 15 min")
@@ -490,12 +492,34 @@ def test_of_several_reasons_to_wait_the_one_that_waiting_does_not_remove_is_name
     status: dict[str, Any],
 ) -> None:
     waits = [
-        {"text": "soon", "fatal": False},
-        {"text": "never", "fatal": True},
-        {"text": "nor this", "fatal": True},
+        {"why": "broker_slow", "subject": "1", "text": "soon", "fatal": False},
+        {"why": "no_listener", "subject": "2", "text": "never", "fatal": True},
+        {"why": "no_listener", "subject": "3", "text": "nor this", "fatal": True},
     ]
     found = live_page.what_limits(altered(status, {"waiting": waits}), [])
     assert (found["level"], found["text"]) == ("bad", "Never (and 2 more, below)")
+    assert found["answer"] == "Broker 2 lacks a listener"
+
+
+def test_what_it_waits_for_is_said_in_few_words_whatever_it_is() -> None:
+    assert live_page.WAITS_FOR.keys() == {one.value for one in Why}
+
+
+def test_while_it_copies_it_does_not_say_that_nothing_was_copied(status: dict[str, Any]) -> None:
+    copying = altered(status, {}, phase={**status["phase"], "name": "copying"})
+    back = live_page.going_back(copying)
+    assert back["text"].startswith("ZooKeeper still has everything: the copy only reads it. To go")
+
+
+def test_every_text_stands_out_from_what_is_below_it_on_light_and_dark_paper() -> None:
+    """A line of a chart is no text; it is on these two papers alone."""
+    for colours in papers(live_page._FILE.read_text()):
+        for below in ("bg", "soft"):
+            for name in ("fg", "mut", "ok", "bad", "warn", "acc", "two"):
+                assert contrast(colours[name], colours[below]) >= TEXT, (name, below)
+        for level, below in (("ok", "okb"), ("bad", "badb"), ("warn", "warnb")):
+            for name in ("fg", "mut", level):
+                assert contrast(colours[name], colours[below]) >= TEXT, (name, below)
 
 
 def test_before_the_first_look_it_is_not_known_whether_anybody_was_blocked(
@@ -533,7 +557,7 @@ def test_how_long_it_was_blocked_says_since_when_that_is_counted(status: dict[st
         assert "this process of controller 3000 began" in one["text"].lower()
     assert never["answer"].startswith("0 ms in the last ")
     assert was["answer"] == "500 ms in the last 20 s"
-    assert was["text"].startswith("500 ms in all since 00:00:00 UTC, when this process")
+    assert was["text"].startswith("500 ms in total since 00:00:00 UTC, when this process")
 
 
 KRAFT: Final = {"brokers_in_kraft_mode": 2, "changes_not_in_zookeeper": 7}
@@ -545,7 +569,7 @@ BACK: Final = {
         {},
         "ok",
         "Yes; no change is lost",
-        "kraft-bridge rollback, which stops",
+        "still has everything: nothing was copied yet. To go back run kraft-bridge rollback --yes",
     ),
     "dual-write": (
         "dual write",
