@@ -273,7 +273,7 @@ def limited(figures: Iterable[Figure], run: Run = Run()) -> Limited:
 
 
 def _full(one: Figure) -> str:
-    return f"full to {one.used}"
+    return f"{one.used} busy"
 
 
 def _nothing(found: Sequence[Figure], run: Run, unknown: Sequence[str]) -> str:

@@ -55,11 +55,13 @@ _REMEDIES: Final = {
     3: "Do not finalise. The logs of the controllers and brokers of the time of the kills have "
     "the reason; what clients sent and did not get is to be sent again.",
     4: "Do not finalise. Do not go back yet either: brokers in ZooKeeper mode use what is in "
-    "ZooKeeper. The metadata log is right. `kraft-bridge zk diff` names what differs; "
-    "`kraft-bridge zk reconcile` overwrites that in ZooKeeper. Then `zk diff` must print EQUAL.",
+    "ZooKeeper. The metadata log is right. "
+    "`kraft-bridge zk diff --zookeeper HOSTS --log-dir FOLDER` names what differs; "
+    "`kraft-bridge zk reconcile -c FILE --yes` overwrites that in ZooKeeper (FILE and FOLDER: of "
+    "the controller that leads). Then the first must print EQUAL.",
 }
 """By the step of the demonstration."""
-_OF_SPEED: Final = "Run it again on a quiet machine; for safety nothing follows."
+_OF_SPEED: Final = "Run `kraft-bridge demo` again on a quiet machine; for safety nothing follows."
 
 
 class SparkFailedError(ProcessError):

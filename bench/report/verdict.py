@@ -225,8 +225,8 @@ def _limit(
             return Answer(question, "Not known", "open", text, short, unknown)
         if unknown:
             short = f"Nothing known limited the run; {unknown}."
-            return Answer(question, "Nothing known", "open", text, short, f"not certain: {unknown}")
-        sure = "measured: all resources had room"
+            return Answer(question, "Nothing known", "open", text, short, unknown)
+        sure = "all resources had room, as measured"
         if slow is not None and slow.ms >= _NOTICED_MS:
             late = f"its slowest change, of {duration(slow.ms)}, waited {slow.brief}"
             short = f"No resource limited the run; {late}."
@@ -234,11 +234,11 @@ def _limit(
         return Answer(question, "Nothing", "good", text, "Nothing limited the run.", sure)
     others = [one.name for one in figures if one.full and one is not limit.by]
     if unknown:
-        sure = f"not certain: {unknown}"
+        sure = unknown
     elif others:
-        sure = f"likely, as the others wait for it; full too: {', '.join(others)}"
+        sure = f"likely, as what else was full waits for it: {', '.join(others)}"
     else:
-        sure = "as measured: nothing else was full"
+        sure = "nothing else was full, as measured"
     name = f"{limit.by.name[:1].upper()}{limit.by.name[1:]}"
     follows = {
         False: ", so how much ZooKeeper can take was not measured",
@@ -290,7 +290,7 @@ def _blocked(tables: Tables, found: Mapping[str, float | None], limit: Limited |
         return Answer(question, "Not known", "open", text, short)
     run_id = next((row["run_id"] for name in OF_CONTROLLERS for row in tables[name]), "")
     doubted = doubts(tables, run_id, limit)
-    sure = f"counted; {'; '.join(doubted)}" if doubted else "counted, each wait by itself"
+    sure = f"counted, but {' and '.join(doubted)}" if doubted else "counted, each wait by itself"
     if not waited:
         text = f"No operation in the trace waited for ZooKeeper{_headroom(tables, found)}."
         if doubted:

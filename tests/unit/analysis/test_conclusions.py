@@ -192,7 +192,7 @@ def test_kafka_stands_beside_the_same_latency() -> None:
         (
             {100: 1.0, 0: 3.0},
             (
-                "up to 1 changes/s (1.0/s carried out at least) at 1 ms of latency with a bound of "
+                "up to 1 change/s (1.0/s carried out at least) at 1 ms of latency with a bound of "
                 "100 records, up to 3 changes/s, the highest measured (3.0/s carried out at least) "
                 "without a bound."
             ),
@@ -343,7 +343,7 @@ def test_how_full_each_resource_was_comes_from_the_row() -> None:
 def test_the_machine_counts_as_full_as_it_was_while_the_load_ran() -> None:
     """Not with the time in which ZooKeeper took the rest: the cores are idle then."""
     [run] = concluded(ROW | {"machine_busy": 0.85, "drained_ns": 100 * 10**9}).runs
-    assert run.limit.text.startswith("The machine's cores: full to 85%, so how much ZooKeeper can")
+    assert run.limit.text.startswith("The machine's cores: 85% busy, so how much ZooKeeper can")
     assert not run.of_zookeeper
 
 
@@ -367,8 +367,8 @@ def test_without_a_trace_nothing_is_known_of_what_the_controller_used() -> None:
 @pytest.mark.parametrize(
     ("full", "says"),
     [
-        ({"zookeeper_cpu_s": 5.0}, "The machine's cores: full to 70% (1.4 of 2 cores)"),
-        ({"others_cores": 0.5}, "The machine's cores: full to 75% (1.5 of 2 cores)"),
+        ({"zookeeper_cpu_s": 5.0}, "The machine's cores: 70% (1.4 of 2 cores) busy"),
+        ({"others_cores": 0.5}, "The machine's cores: 75% (1.5 of 2 cores) busy"),
         ({"late_p99_ms": 10.0}, "The client: late itself, by 10 ms at p99"),
         ({"late_p99_ms": None, "late_max_ms": 11.0}, "The client: late itself, by 11 ms at most"),
     ],
@@ -419,13 +419,13 @@ def test_no_figure_of_zookeeper_is_made_of_runs_without_a_verdict() -> None:
             {"machine_busy": 0.8},
             (
                 "not the knee of ZooKeeper, which this sweep does not reach. The machine's cores: "
-                "full to 80%, so how much ZooKeeper can take was not measured"
+                "80% busy, so how much ZooKeeper can take was not measured"
             ),
         ),
         (
             {"busy_ms": 9_500.0, "lag_each_slice": 60.0},
             (
-                "ZooKeeper's own knee. ZooKeeper: full to 95%, and its lag grew by 20% of what was "
+                "ZooKeeper's own knee. ZooKeeper: 95% busy, and its lag grew by 20% of what was "
                 "committed"
             ),
         ),

@@ -59,17 +59,17 @@ def test_what_takes_all_that_waits_may_be_busy_all_the_time(busy: str) -> None:
 @pytest.mark.parametrize(
     ("full", "by", "zookeeper", "begins"),
     [
-        ({"machine": 0.71}, Key.MACHINE, False, "The machine's cores: full to 71%, so how much"),
+        ({"machine": 0.71}, Key.MACHINE, False, "The machine's cores: 71% busy, so how much"),
         ({"client": 1.0}, Key.CLIENT, False, "The client: late itself, by 100%, so how much"),
-        ({"log_sync": 0.8}, Key.LOG_SYNC, True, "The log's sync: full to 80%"),
-        ({"event_loop": 0.93}, Key.EVENT_LOOP, True, "The event loop: full to 93%"),
-        ({"forwarding": 0.99}, Key.FORWARDING, True, "The forwarding channel: full to 99%"),
-        ({"connections": 0.6}, Key.CONNECTIONS, True, "The client's connections: full to 60%"),
+        ({"log_sync": 0.8}, Key.LOG_SYNC, True, "The log's sync: 80% busy"),
+        ({"event_loop": 0.93}, Key.EVENT_LOOP, True, "The event loop: 93% busy"),
+        ({"forwarding": 0.99}, Key.FORWARDING, True, "The forwarding channel: 99% busy"),
+        ({"connections": 0.6}, Key.CONNECTIONS, True, "The client's connections: 60% busy"),
         (
             {"zookeeper": 0.97},
             Key.ZOOKEEPER,
             True,
-            "ZooKeeper: full to 97%, and its lag grew by 5% of what was committed",
+            "ZooKeeper: 97% busy, and its lag grew by 5% of what was committed",
         ),
     ],
 )
@@ -113,7 +113,7 @@ def test_of_several_the_cause_is_named(full: dict[str, float], blocked: float, b
 def test_what_is_full_besides_is_said() -> None:
     found = limited(run(forwarding=0.97, connections=0.9), DONE)
     assert found.text == (
-        "The forwarding channel: full to 97%; full because of it, or besides: the client's "
+        "The forwarding channel: 97% busy; full because of it, or besides: the client's "
         "connections 90%"
     )
 

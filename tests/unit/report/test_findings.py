@@ -134,7 +134,7 @@ def test_what_limited_the_run_comes_after_gaps_and_where_the_time_of_a_change_we
     tables["missing"] = [gap | {"missing_rows": None, "missing_s": 1.0}]
     missing, limit, time, *rest = findings(tables)
     assert (limit.about, limit.warning) == ("what limited this run", True)
-    assert limit.says == "The forwarding channel: full to 100%"
+    assert limit.says == "The forwarding channel: 100% busy"
     assert time.about == "where a change's time went"
     assert time.says == (
         "29.1 s at the mean of 1,193 changes: client 20.9 s (72%), broker 8.1 s (28%), "
@@ -177,7 +177,7 @@ def test_what_was_done_in_the_end_but_not_in_time_is_less_than_was_due() -> None
     limit, *_ = findings(of_a_load() | {"utilisation": utilised()})
     assert limit.says.startswith("Not known: 45% of what was due was done in time, by nothing")
     limit, *_ = findings(of_a_load() | {"utilisation": utilised(log_sync=0.9)})
-    assert limit.says == "The log's sync: full to 90%"
+    assert limit.says == "The log's sync: 90% busy"
 
 
 def test_of_several_runs_each_has_its_own_limit() -> None:
@@ -185,7 +185,7 @@ def test_of_several_runs_each_has_its_own_limit() -> None:
     first, second, *_ = findings(of_a_load() | {"utilisation": both})
     assert (first.about, first.says) == (
         "what limited this run (r)",
-        "The forwarding channel: full to 90%",
+        "The forwarding channel: 90% busy",
     )
     assert second.about == "what limited this run (s)"
     assert second.says.startswith("Not known: nothing says whether less was done than was due")

@@ -53,7 +53,7 @@ def test_the_questions_are_answered_in_the_first_sentences() -> None:
         ("3 s", "bad"),
         ("Not known", "open"),
     ]
-    assert found.answers[2].sure.startswith("not certain: how full the log's sync, the event loop")
+    assert found.answers[2].sure.startswith("how full the log's sync, the event loop")
     assert "2 of them gave up" in found.answers[3].text
 
 
