@@ -134,7 +134,7 @@ def _better(told: Sequence[Change]) -> Answer:
     also = ""
     if theirs:
         figures = several(theirs, "figure")
-        also = f" {figures} of Kafka's controller too: the machine or load differs."
+        also = f" {figures} of Kafka's controller too, by nothing of ours."
     if not better:
         text = f"No figure of ours is better by more than noise.{also}"
         return Answer(question, "Nothing", "plain", text, "")
