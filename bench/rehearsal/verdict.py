@@ -142,6 +142,15 @@ _HEAD: Final = (
     "lag of its bound",
     "blocked, s",
 )
+_IN_WORDS: Final = (
+    "{} s",
+    "{} s without a controller",
+    "longest change {} s",
+    "changes: {}",
+    "lag {}",
+    "blocked {} s",
+)
+"""The same without the first two, around a cell."""
 
 
 def as_json(found: Rehearsal) -> dict[str, Any]:
@@ -263,7 +272,8 @@ def verdict(found: Rehearsal) -> str:
 
 def _in_words(row: Sequence[str]) -> str:
     """A phase where the table is too wide: what is known of it."""
-    known = (f"{name} {cell}" for name, cell in zip(_HEAD[2:], row[2:], strict=True) if cell != "-")
+    cells = zip(_IN_WORDS, row[2:], strict=True)
+    known = (words.format(cell) for words, cell in cells if cell != "-")
     return "; ".join([f"{row[0]}: {row[1]}", *known])
 
 
