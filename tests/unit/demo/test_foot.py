@@ -174,6 +174,22 @@ def test_the_bench_says_which_row_is_taken(shown: Terminal) -> None:
         assert unfolded(shown.settle()) == ["a scenario", LONG.strip()]
 
 
+def test_a_line_is_broken_between_words_and_a_name_stays_whole(
+    shown: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    width = shown.screen.width
+    monkeypatch.setenv("COLUMNS", str(width))
+    with streamed(shown.stream):
+        narrator = Narrator()
+        narrator.print_line(LONG)
+        narrator.check("c", held=False, figures=LONG, wrong=[LONG])
+        narrator.end_line(LONG)
+        Progress([]).print_line(LONG)
+        found = shown.settle()
+    assert all(len(one) <= width or len(one.split()) == 1 for one in found)
+    assert " ".join(found).count("zookeeper.metadata.migration.enable") == 5 * 3
+
+
 @pytest.mark.parametrize("name", ["TERM", "CI"])
 def test_nothing_is_drawn_where_nothing_can_be_drawn_over(
     name: str, shown: Terminal, monkeypatch: pytest.MonkeyPatch
