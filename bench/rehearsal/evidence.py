@@ -8,14 +8,13 @@ the folder is named, with its digest.
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 FILE: Final = "evidence.jsonl"
 SEED: Final = b"kraft-bridge-evidence/1\n"
@@ -46,22 +45,34 @@ class Evidence:
 
     Args:
         folder: of the run.
-        resumed: the last hash of the rows that an interrupted run has left; empty: a new file.
+        resumed: the last hash of the rows that an interrupted run has left, of which one that was
+            cut is taken away; empty: a new file.
 
     Raises:
+        NotInterruptedError: another rehearsal writes it, or has written it meanwhile.
         OSError: the file cannot be made, or is there already.
     """
 
     def __init__(self, folder: Path, *, resumed: str = "") -> None:
         self._folder = folder
-        self._file = (folder / FILE).open("ab" if resumed else "xb")
+        self._file = (folder / FILE).open("r+b" if resumed else "xb")
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            _lock(self._file, folder)
+            if resumed:
+                self._go_on_behind(resumed)
+        except BaseException:
             self._file.close()
-            raise OSError(errno.EBUSY, "another rehearsal writes it", str(folder / FILE)) from None
+            raise
         self.hash = resumed or hashlib.sha256(SEED).hexdigest()
         """Of the last line."""
+
+    def _go_on_behind(self, last: str) -> None:
+        text = self._file.read()
+        whole = text[: text.rfind(b"\n") + 1]
+        if not whole[:-1].rpartition(b"\n")[2].startswith(last.encode()):
+            raise NotInterruptedError(f"{self._folder}: another rehearsal has written it meanwhile")
+        self._file.truncate(len(whole))
+        self._file.seek(len(whole))
 
     def add(self, kind: str, **members: Any) -> None:
         """Append a row.
@@ -112,27 +123,38 @@ class Interrupted:
 
 
 def interrupted(folder: Path) -> Interrupted:
-    """The rows of an interrupted rehearsal; a row of which only a part was written is taken away.
+    """The rows of an interrupted rehearsal, without one that was cut; nothing is written.
 
     Raises:
-        NotInterruptedError: there is none, or it came to its end, or it was changed.
+        NotInterruptedError: there is none, or it came to its end, was changed, or still runs.
         OSError: it cannot be read.
     """
     path = folder / FILE
     if not path.is_file():
         raise NotInterruptedError(f"{folder} is not the folder of a rehearsal: there is no {FILE}")
-    text = path.read_bytes()
-    whole = text[: text.rfind(b"\n") + 1]
-    if whole != text:
-        path.write_bytes(whole)
+    with path.open("rb") as file:
+        _lock(file, folder)
+        text = file.read()
     found = Verified(hash=hashlib.sha256(SEED).hexdigest())
-    rows = list(_rows(path, found))
+    rows = list(_rows(text[: text.rfind(b"\n") + 1], found))
     if found.problems or not rows or rows[0]["kind"] != "begin":
         why = next(iter(found.problems), "it does not begin as it should")
         raise NotInterruptedError(f"{folder}: {why}: rehearse anew")
     if rows[-1]["kind"] == "end":
         raise NotInterruptedError(f"{folder}: this rehearsal came to its end: rehearse anew")
     return Interrupted(rows, found.hash)
+
+
+def _lock(file: BinaryIO, folder: Path) -> None:
+    """Have it alone, until it is closed.
+
+    Raises:
+        NotInterruptedError: another rehearsal writes it.
+    """
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise NotInterruptedError(f"{folder}: another rehearsal writes it") from None
 
 
 @dataclass(slots=True)
@@ -158,7 +180,7 @@ def verified(folder: Path, expected: str = "") -> Verified:
         OSError: there is none, or it cannot be read.
     """
     found = Verified(hash=hashlib.sha256(SEED).hexdigest())
-    rows = list(_rows(folder / FILE, found))
+    rows = list(_rows((folder / FILE).read_bytes(), found))
     if expected and found.hash != expected:
         found.problems.append(f"the last hash is {found.hash}, not {expected}")
     for row in rows:
@@ -174,9 +196,9 @@ def verified(folder: Path, expected: str = "") -> Verified:
     return found
 
 
-def _rows(path: Path, found: Verified) -> Iterator[dict[str, Any]]:
+def _rows(text: bytes, found: Verified) -> Iterator[dict[str, Any]]:
     """Each row; a line that does not follow the one before is a problem."""
-    *lines, end = path.read_bytes().split(b"\n")
+    *lines, end = text.split(b"\n")
     if end:
         found.problems.append(f"{FILE} is cut")
     for number, line in enumerate(lines, 1):

@@ -212,6 +212,7 @@ def _play_in(
     """
     from bench.demo.needs import full, room_watched
     from bench.demo.stage import new_folder
+    from bench.rehearsal.evidence import NotInterruptedError
     from bench.verbs import resumed
     from emulator.servers.process import end_undisturbed, interrupt_on_terminate
 
@@ -226,6 +227,8 @@ def _play_in(
             if tree is not None and going_on is None:
                 resumed.keep_tree(folder, tree)
             _played(prepared, folder, going_on)
+    except NotInterruptedError as error:
+        raise fail(f"--resume {error}", ExitCode.WRONG) from error
     except OSError as error:
         raise fail("".join(filled) or full(folder) or sentence(error)) from error
     except KeyboardInterrupt as error:
@@ -241,6 +244,7 @@ def _played(prepared: Prepared, folder: Path, going_on: GoingOn | None) -> None:
     """Play it, and leave the evidence in the folder.
 
     Raises:
+        NotInterruptedError: another rehearsal goes on with it.
         OSError: something cannot be written.
     """
     from bench.lines import changes_a_second
@@ -251,17 +255,19 @@ def _played(prepared: Prepared, folder: Path, going_on: GoingOn | None) -> None:
     from bench.rehearsal.stage import RehearsalStage
     from bench.rehearsal.verdict import OF_THE_RUN
     from bench.verbs.rehearsed_brokers import RehearsedBrokers
+    from emulator.io import serving
 
     log_output.never_wait()
     found = prepared.found
     found.folder = folder.name if prepared.anonymous else str(folder)
-    brokers = RehearsedBrokers(prepared.plan.brokers, prepared.cluster_id)
     if going_on is None:
         evidence = Evidence(folder)
         _begun(evidence, prepared)
     else:
         evidence = Evidence(folder, resumed=going_on.hash)
         evidence.add("resumed", at=time.time())
+    serving.for_connections()  # each broker has a dozen of descriptors
+    brokers = RehearsedBrokers(prepared.plan.brokers, prepared.cluster_id)
     with (
         Progress(PHASES, len(found.brokers), found.partitions, _line) as progress,
         _servers_folder(folder, prepared.secrets) as servers,

@@ -136,8 +136,6 @@ def test_a_row_that_was_cut_is_taken_away_and_the_chain_goes_on(tmp_path: Path) 
     with (tmp_path / FILE).open("ab") as file:
         file.write(b'0123 {"kind":')
     evidence = Evidence(tmp_path, resumed=interrupted(tmp_path).hash)
-    with pytest.raises(OSError, match="another rehearsal writes it"):
-        Evidence(tmp_path, resumed=evidence.hash)
     evidence.add("resumed", at=0.0)
     evidence.add("end", verdict="go")
     evidence.close()
@@ -145,6 +143,32 @@ def test_a_row_that_was_cut_is_taken_away_and_the_chain_goes_on(tmp_path: Path) 
     assert (found.problems, found.verdict, found.rows) == ([], "go", 4)
     with pytest.raises(NotInterruptedError, match="came to its end"):
         interrupted(tmp_path)
+
+
+def test_what_another_rehearsal_writes_is_left_as_it_is(tmp_path: Path) -> None:
+    running = Evidence(tmp_path)
+    running.add("begin", phases=["a"])
+    with (tmp_path / FILE).open("ab") as file:
+        file.write(b'0123 {"kind":')  # so much of a row is on its way
+    held = (tmp_path / FILE).read_bytes()
+    for go_on in (lambda: interrupted(tmp_path), lambda: Evidence(tmp_path, resumed=running.hash)):
+        with pytest.raises(NotInterruptedError, match="another rehearsal writes it"):
+            go_on()
+        assert (tmp_path / FILE).read_bytes() == held
+
+
+def test_two_that_go_on_at_once_do_not_both_do(tmp_path: Path) -> None:
+    first = Evidence(tmp_path)
+    first.add("begin", phases=["a"])
+    first.close()
+    seen = interrupted(tmp_path).hash
+    other = Evidence(tmp_path, resumed=seen)
+    other.add("resumed", at=0.0)
+    other.close()
+    held = (tmp_path / FILE).read_bytes()
+    with pytest.raises(NotInterruptedError, match="another rehearsal has written it"):
+        Evidence(tmp_path, resumed=seen)
+    assert (tmp_path / FILE).read_bytes() == held
 
 
 class Left(Recorded):
