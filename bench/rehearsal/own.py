@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 
@@ -18,9 +19,14 @@ class OwnFound:
 class OwnNodes(Protocol):
     """All nodes of which there is a file."""
 
-    def play(self, note: Callable[[str], None]) -> OwnFound:
+    def play(self, folder: Path, note: Callable[[str], None]) -> OwnFound:
         """Start them, migrate them without a topic, and end them.
 
+        Args:
+            folder: of the run; nothing stays there.
+            note: takes lines of progress.
+
         Raises:
-            ProcessError: their ZooKeeper does not start.
+            ProcessError: they cannot be judged, as something else than their files is to blame.
+            OSError, KazooException, KazooTimeoutError: the same.
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -125,7 +125,7 @@ def own_files(play: Play) -> None:
     """Every node of which there is a file starts with it, and migrates without a topic."""
     if play.stage.own is None:
         return
-    found = play.stage.own.play(play.note)
+    found = play.stage.own.play(play.stage.folder, play.note)
     play.refused += found.refused
     play.assumed += [f"that Kafka's nodes take part with {one}" for one in found.unseen]
 
@@ -557,16 +557,23 @@ class _Hopeless:
             raise StuckError("; ".join(dict.fromkeys(found)))
 
 
-def fatal(status: Mapping[str, Any], ids: Sequence[int]) -> Sequence[str]:
+def fatal(
+    status: Mapping[str, Any], ids: Sequence[int], passes: Collection[str] = ()
+) -> Sequence[str]:
     """Reasons to wait that nobody removes here: also what an operator could repair.
 
     Args:
         status: of a controller.
         ids: of the brokers that are started.
+        passes: kinds that will pass now.
     """
     migration = status["migration"]
     waiting = [] if migration is None else migration["waiting"]
-    return [str(one["text"]) for one in waiting if one["fatal"] or _stays(one, ids)]
+    return [
+        str(one["text"])
+        for one in waiting
+        if one["fatal"] or (one["why"] not in passes and _stays(one, ids))
+    ]
 
 
 def _stays(reason: dict[str, Any], ids: Sequence[int]) -> bool:

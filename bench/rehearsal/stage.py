@@ -74,7 +74,7 @@ class RehearsalStage:
     ) -> None:
         self.own = own
         self._chroot = ELSEWHERE if elsewhere else ""
-        self._folder = folder
+        self.folder = folder
         self._plan = plan
         self.brokers = brokers
         self._cluster_id = cluster_id
@@ -183,7 +183,7 @@ class RehearsalStage:
             node.extra["listeners"] = f"{name}://127.0.0.1:{node.port}"
 
     def _quorum_folder(self, attempt: int) -> Path:
-        return self._folder / f"controllers-{attempt}"
+        return self.folder / f"controllers-{attempt}"
 
     def _listeners(self) -> Iterator[str]:
         for one in self._plan.brokers:

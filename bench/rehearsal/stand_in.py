@@ -17,6 +17,7 @@ from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, N
 from kazoo.handlers.threading import KazooTimeoutError
 
 _LOOK_S: Final = 0.05
+_ANSWER_S: Final = 5.0
 _EPOCH: Final = "/controller_epoch"
 _HOLDER: Final = "/controller"
 
@@ -40,10 +41,13 @@ class StandIn:
         self._thread.start()
 
     def close(self) -> None:
-        """Watch no more; what it holds ends with the session of its client."""
+        """Watch no more; what it holds ends with the session of its client.
+
+        A ZooKeeper that is gone never answers what was asked: then it ends with its client.
+        """
         self._over.set()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(_ANSWER_S)
 
     def _watch(self) -> None:
         while not self._over.wait(_LOOK_S):

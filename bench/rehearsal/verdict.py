@@ -16,7 +16,7 @@ OF_THE_RUN: Final = frozenset({"node", "broker", "change", "stores"})
 REMEDIES: Final[Mapping[str, str]] = {
     "preflight": "do what the finding says",
     "copy": "repair or delete the znode with the program that wrote it",
-    "node": "correct its file; its log is in the folder",
+    "node": "correct its file",
     "broker": "do what the text says; its log is in the folder",
     "change": "see its error; a time-out on a busy machine: rehearse alone there",
     "stores": "report it: a defect of kraft-bridge, not of your cluster",

@@ -55,8 +55,18 @@ _SSL: Final = re.compile(r"(?P<prefix>(?:listener\.name\..+\.)?)ssl\.(?P<name>.+
 _KEYS: Final = frozenset({"keystore.location", "keystore.key", "keystore.certificate.chain"})
 _KEPT: Final = frozenset({"client.auth", "enabled.protocols", "endpoint.identification.algorithm"})
 """Of TLS: everything else is about a certificate."""
-_OF_ZOOKEEPER: Final = ("zookeeper.ssl.", "zookeeper.client", "kraftbridge.zookeeper.")
+_LEFT_OUT: Final = (
+    "zookeeper.ssl.",
+    "zookeeper.client",
+    "zookeeper.set.acl",
+    "kraftbridge.zookeeper.",
+    "kraftbridge.trace.",
+    "kraftbridge.faults.",
+)
+"""Of production's ZooKeeper; and whatever writes elsewhere than into log folders."""
 _CLASSES: Final = ("callback.handler.class", "sasl.login.class", BUILDER)
+_NO_SECRETS: Final = frozenset({"username", "tokenauth", "serviceName"})
+"""Options of login modules."""
 _NOWHERE: Final = "kraftbridge.metrics.port"
 _MALFORMED: Final = "malformed"
 
@@ -153,6 +163,12 @@ class OwnFiles:
             self._ports[what] = next(self._here.ports)
         return self._ports[what]
 
+    def as_given(self, text: str) -> str:
+        """What a node says of its folders here, with the names that they have in the files."""
+        for (_, name), place in reversed(self._folders.items()):  # data-10 before data-1
+            text = text.replace(str(place), name)
+        return text
+
     # ---------------------------------------------------------------- one file
     def _mapped(self, one: Properties) -> OwnFile:
         values = {key: one.get(key) for key in one.values if not one.provides(key)}
@@ -172,9 +188,9 @@ class OwnFiles:
     def _plain(self, one: Properties, values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         """What stays, with other secrets; without what only production has."""
         for key, value in values.items():
-            if _SSL.fullmatch(key) or key.startswith(_OF_ZOOKEEPER) or key == "zookeeper.set.acl":
+            if _SSL.fullmatch(key) or key.startswith(_LEFT_OUT):
                 continue
-            if key.endswith(_CLASSES) or (key == AUTHORIZER and not _refused(one, value)):
+            if key.endswith(_CLASSES) or (key == AUTHORIZER and not _is_judged(one, value)):
                 continue
             if key.endswith("sasl.jaas.config"):
                 yield key, self._login(value)
@@ -188,7 +204,7 @@ class OwnFiles:
         except ValueError:
             return _MALFORMED
         options = " ".join(
-            f'{key}="{self._secret(one) if _is_password(key) else _quoted(one)}"'
+            f'{key}="{_quoted(one) if key in _NO_SECRETS else self._secret(one)}"'
             for key, one in found.options.items()
         )
         return f"{found.name} {found.flag.lower()} {options};".replace(" ;", ";")
@@ -227,6 +243,8 @@ class OwnFiles:
         if told.host == "0.0.0.0":  # noqa: S104 - it is refused
             return f"{told.name}://{told.host}:{told.port}"
         own = self._port(one.name, told.name, told.port) if port is None else port
+        if not told.host:  # each has the name of its machine
+            return f"{told.name}://{HOST}:{own}"
         owner: object = one.name if one.node_id is None else one.node_id
         whose, known = self._told.setdefault((told.host.lower(), told.port), (owner, own))
         return f"{told.name}://{HOST}:{own if whose == owner else known}"
@@ -268,9 +286,10 @@ class OwnFiles:
         return self._server(at)
 
     def _server(self, at: HostPort) -> int:
-        for one in self._controllers.values():
-            if one.is_at(at, by_name=True):
-                return self._port_of(one, at.port)
+        for surely in (True, False):
+            for one in self._controllers.values():
+                if one.is_at(at, surely=surely):
+                    return self._port_of(one, at.port)
         return self._port("nobody", at.host.lower(), at.port)
 
     def _port_of(self, known: _Controller, port: int) -> int:
@@ -375,8 +394,8 @@ class _Controller:
         voter = (file.voter_addresses or {}).get(-1 if file.node_id is None else file.node_id)
         self.hosts = hosts or ({voter.host} if voter else set())
 
-    def is_at(self, at: HostPort, *, by_name: bool = False) -> bool:
-        """Whether an address may lead to it; ``by_name``: only if it surely does."""
+    def is_at(self, at: HostPort, *, surely: bool = False) -> bool:
+        """Whether an address may lead to it, or surely does."""
         if at.port not in self.bound:
             return False
         if not self.hosts:
@@ -384,7 +403,7 @@ class _Controller:
         if any(same_host(at.host, one) for one in self.hosts):
             return True
         # Only DNS knows whether an address is that of a name.
-        return not by_name and all(_is_ip(at.host) != _is_ip(one) for one in self.hosts)
+        return not surely and all(_is_ip(at.host) != _is_ip(one) for one in self.hosts)
 
 
 def _made_controllers(given: Sequence[Properties]) -> Iterator[Properties]:
@@ -395,9 +414,10 @@ def _made_controllers(given: Sequence[Properties]) -> Iterator[Properties]:
     for number in (first.voter_addresses or {}).keys() - known:
         gone = {ADVERTISED, "metadata.log.dir", "log.dir", "broker.id"}
         values = {key: one for key, one in first.values.items() if key not in gone}
+        at = (first.voter_addresses or {})[number]
         port = (_parsed(first.get(LISTENERS)) or (Listener("", "", 0, ""),))[0].port
-        at = (first.voter_addresses or {})[number].port
-        listeners = first.get(LISTENERS).replace(f":{port}", f":{at}")
+        place = f"//{at}".replace("\\", r"\\")
+        listeners = re.sub(rf"//[^,]*:{port}\b", place, first.get(LISTENERS))
         more = {"node.id": str(number), LISTENERS: listeners, "log.dirs": f"/made-up/{number}"}
         yield Properties(f"a controller {number}, of which no file was given", {**values, **more})
 
@@ -484,15 +504,11 @@ def _by_certificate(one: Properties) -> bool:
     return any(one.protocols.get(name) == "SSL" for name in one.names(NAMES))
 
 
-def _refused(one: Properties, name: str) -> bool:
-    """Whether Kafka starts with an authorizer that ours has too, or with none."""
+def _is_judged(one: Properties, name: str) -> bool:
+    """Whether ours has an authorizer, or refuses it as Kafka's does."""
     if one.is_zookeeper_broker:
         return name == STANDARD
     return name == STANDARD or name in ACL_AUTHORIZERS
-
-
-def _is_password(key: str) -> bool:
-    return key == "password" or key.startswith("user_")
 
 
 def _quoted(text: str) -> str:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import re
-import tempfile
+import shutil
 import time
+import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -23,12 +26,15 @@ from typing import Any, Final, NamedTuple
 import javaproperties
 import uvloop
 from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.interfaces import IAsyncResult
 from typing_extensions import override
 
 from bench.rehearsal.own import OwnFound
 from bench.rehearsal.phases import fatal
 from bench.rehearsal.stand_in import StandIn
-from bench.verbs.own_files import MADE_UP_NAME, Here, OwnFile, OwnFiles
+from bench.verbs.own_files import LISTENERS, MADE_UP_NAME, Here, OwnFile, OwnFiles
 from emulator.config.broker import BrokerConfig, load_broker
 from emulator.config.load import ConfigError, load
 from emulator.config.zookeeper import connect_string
@@ -36,23 +42,36 @@ from emulator.io.broker_process import OPERATOR_ERRORS, BrokerFolders, BrokerPro
 from emulator.io.clock import Clock
 from emulator.io.disk import FolderLockedError
 from emulator.io.printable import sentence
+from emulator.metadata.znodes import why_no_name
 from emulator.operations.preflight import controller_folder
-from emulator.operations.preflight.node_file import CONNECT, Properties
+from emulator.operations.preflight.node_file import CONNECT, number
 from emulator.operations.preflight.survey import Survey
 from emulator.servers.bridge import Bridge
 from emulator.servers.ports import HOST, free_ports
-from emulator.servers.process import ProcessError
+from emulator.servers.process import PortTakenError, ProcessError
 from emulator.servers.seeded import seed
 from emulator.servers.waiting import PATIENCE_S
 from emulator.servers.zookeeper import ZooKeeper
 
-STILL_S: Final = 20.0
-"""So long nothing has changed at all when waiting is given up."""
+FOLDER: Final = "own-files"
+STILL: Final = 100
+"""Looks at which nothing has changed at all when waiting is given up; all answer at each of them.
+
+By looks, and not by the clock: where a machine is slow, looks are too.
+"""
+_STAYS: Final = 25
+"""Looks after which a reason that waiting does not remove is believed."""
+_TIMERS: Final = (
+    "broker.session.timeout.ms",
+    "controller.quorum.election.timeout.ms",
+    "controller.quorum.fetch.timeout.ms",
+)
+"""So long nodes themselves may wait, without any change."""
 _REFUSED_TIMES: Final = 2
 _PASSES: Final = "DUPLICATE_BROKER_REGISTRATION"
 """Until the session of the life before is over."""
-_FATAL_S: Final = 5.0
 _POLL_S: Final = 0.2
+_ANSWER_S: Final = 2.0
 _END_S: Final = 30.0
 _CONNECTIONS: Final = 1_000
 _OURS: Final = re.compile(
@@ -67,6 +86,10 @@ _GENERATES: Final = "broker.id.generation.enable"
 _SESSION_S: Final = 60
 _FILE: Final = "meta.properties"
 _ERRORS: Final = (*OPERATOR_ERRORS, FolderLockedError)
+_OF_THE_MACHINE: Final = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+)
+"""Errors for which no node's file is to blame."""
 
 
 class _Broker:
@@ -80,6 +103,8 @@ class _Broker:
     def __init__(self, file: OwnFile, config: BrokerConfig) -> None:
         self.file = file
         self.problems: dict[str, str] = {}
+        self.error: Exception | None = None
+        """Why it does not run any more."""
         self._config = config
         self._process: BrokerProcess | None = None
         self._task = asyncio.ensure_future(self._live())
@@ -105,11 +130,11 @@ class _Broker:
         """Why it is not settled, as it says it."""
         return "; ".join(self.problems.values()) or "it is not registered, and nobody says why"
 
-    async def end(self, patience_s: float) -> None:
-        """Ask for a controlled shutdown; after ``patience_s`` it ends at once."""
-        if not self.ended and self._process is not None and patience_s:
+    async def end(self) -> None:
+        """Ask for a controlled shutdown; one that takes too long is ended."""
+        if not self.ended and self._process is not None:
             self._process.request_shutdown()
-            await asyncio.wait([self._task], timeout=patience_s)
+            await asyncio.wait([self._task], timeout=_END_S)
         self._task.cancel()
         await asyncio.wait([self._task])
 
@@ -126,7 +151,8 @@ class _Broker:
                 halt = await self._process.serve()
             if halt.exit_code:
                 self.problems = {"end": halt.why}
-        except _ERRORS as error:
+        except Exception as error:  # noqa: BLE001 - whose fault it is is judged with all others
+            self.error = error
             self.problems = {"end": sentence(error)}
 
     def _said(self, line: Any) -> None:
@@ -163,7 +189,7 @@ class _Controller(Bridge):
 
     @property
     def why(self) -> str:
-        """Its last words: the sentences of an error, without the names of our folders."""
+        """Its last words: the sentences of an error."""
         lines = [one for one in self.tail().splitlines() if one.strip()]
         return " ".join(lines[-3:]) or f"it ended with {self.exit_code}"
 
@@ -183,18 +209,18 @@ class _Seen(NamedTuple):
     sign: object
 
 
-class _Unchanged:
-    """How long something is as it is."""
+class _Looks:
+    """How often in a row something is seen as it is."""
 
     def __init__(self) -> None:
         self._last: object = None
-        self._since_s = time.monotonic()
+        self._times = 0
 
-    def for_s(self, now: object) -> float:
-        """Seconds since it was something else than now."""
-        if now != self._last:
-            self._last, self._since_s = now, time.monotonic()
-        return time.monotonic() - self._since_s
+    def times(self, now: object) -> int:
+        """Looks since it was something else than now."""
+        self._times = self._times + 1 if now == self._last else 1
+        self._last = now
+        return self._times
 
 
 _NOT_DURABLE: Final = partial(ZooKeeper, fsync=False)
@@ -233,25 +259,35 @@ class StartedFiles:
         self._brokers: list[_Broker] = []
         self._controllers: list[_Controller] = []
         self._expected = 0
+        self._still = STILL
+        self._listen: Counter[str] = Counter()
+        """Port here -> how many files have it."""
+        self._in_files: Callable[[str], str] = str
+        """Text of a node -> with the names of production's folders."""
 
-    def play(self, note: Callable[[str], None]) -> OwnFound:
+    def play(self, folder: Path, note: Callable[[str], None]) -> OwnFound:
         """See OwnNodes."""
         if not self._survey.all_files:
             note("no file was given: every node has the rehearsal's properties")
             return self._found
         with (
-            tempfile.TemporaryDirectory(prefix="kraft-bridge-files-") as name,
+            _alone(folder / FOLDER) as place,
             _zookeeper(
-                self._server(Path(name) / "zookeeper"), _chroot(self._survey), self._cluster_id
-            ) as (hosts, client),
+                self._server(place / "zookeeper"), _chroot(self._survey), self._cluster_id
+            ) as zookeeper,
         ):
-            here = _here(hosts, Path(name))
+            here = _here(zookeeper.server.hosts, place)
             files = files_of(self._survey, here)
+            self._in_files = files.as_given
+            self._still = _still(files)
+            self._listen = Counter(
+                port for one in (*files.controllers, *files.brokers) for port in _ports(one)
+            )
             try:
-                self._start_controllers(files.controllers, Path(name))
-                note(f"{len(self._controllers)} controllers run with files of their own")
+                self._start_controllers(files.controllers, place)
+                note(f"{len(self._alive())} controllers run with files of their own")
                 with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                    runner.run(self._played(files, client, note))
+                    runner.run(self._played(files, zookeeper, note))
             finally:
                 for one in self._controllers:
                     one.kill()
@@ -259,17 +295,14 @@ class StartedFiles:
 
     # ---------------------------------------------------------------- the parts
     async def _played(
-        self, files: OwnFiles, client: KazooClient, note: Callable[[str], None]
+        self, files: OwnFiles, zookeeper: _Around, note: Callable[[str], None]
     ) -> None:
-        try:
-            self._begin(files.brokers)
-            copied = await self._settle()
-            self._look_at_addresses(client, files.taken)
-            note(f"{sum(x.settled for x in self._brokers)} brokers run with files of their own")
-            await self._roll(files.targets, copied=copied)
-        finally:
-            for one in self._brokers:
-                await one.end(0)
+        """The runner ends all brokers that are left."""
+        self._begin(files.brokers)
+        copied = await self._settle(zookeeper)
+        await asyncio.to_thread(self._look_at_addresses, zookeeper.client, files.taken)
+        note(f"{sum(x.settled for x in self._brokers)} brokers run with files of their own")
+        await self._roll(files.targets, zookeeper, copied=copied)
 
     def read(self, files: OwnFiles) -> OwnFound:
         """What the nodes say when they only read their files."""
@@ -280,14 +313,14 @@ class StartedFiles:
         return self._found
 
     def _refuse(self, name: str, text: str) -> None:
-        why = self._shown(name, text)
+        why = self._shown(name, self._in_files(text))
         if why not in self._found.refused:
             self._found.refused.append(why)
 
     def _read(self, file: OwnFile, reads: Callable[[Mapping[str, str]], Any]) -> Any:
         """What a node reads; None if it does not start with it."""
         try:
-            return reads(file.values)[0]
+            found = reads(file.values)[0]
         except ConfigError as error:
             generates = file.values.get(_GENERATES, "true").strip().lower() == "true"
             ours = [
@@ -303,27 +336,41 @@ class StartedFiles:
                 if one not in ours:
                     self._refuse(file.name, one)
             return None
+        if why := _no_chroot(file.values.get(CONNECT, "")):
+            self._refuse(file.name, why)
+            return None
+        return found
 
     # ---------------------------------------------------------------- controllers
     def _start_controllers(self, files: Sequence[OwnFile], folder: Path) -> None:
         self._expected = len(files)
         release = self._release(None)
-        for number, file in enumerate(files):
+        for place, file in enumerate(files):
             config = self._read(file, load)
             if config is None:
                 continue
-            one = _Controller(folder / f"controller-{number}", file, release)
+            one = _Controller(folder / f"controller-{place}", file, release)
+            self._controllers.append(one)  # so that it is ended, also while it is formatted
             try:
                 if not self._is_copied(file, Path(config.log_dir)):
                     one.format(self._cluster_id, release, new_quorum=True)
                 one.start()
             except ProcessError:
+                self._controllers.remove(one)
                 self._refuse(file.name, one.why)
-                continue
-            self._controllers.append(one)
         for one in self._controllers:
-            with contextlib.suppress(ProcessError):  # it ended: that is judged with the brokers
+            try:
                 one.wait_started()
+            except PortTakenError:
+                if self._has_ports_alone(one.file):
+                    raise
+            except ProcessError:
+                if one.alive:
+                    raise
+
+    def _has_ports_alone(self, file: OwnFile) -> bool:
+        """Whether no other file has a port of it, so that another program has it if it is taken."""
+        return all(self._listen[port] == 1 for port in _ports(file))
 
     def _is_copied(self, file: OwnFile, data: Path) -> bool:
         """Whether a folder of production was copied, so that none is to be formatted."""
@@ -339,7 +386,7 @@ class StartedFiles:
             name = path.relative_to(place).as_posix()
             if controller_folder.wanted(name):
                 (data / name).parent.mkdir(parents=True, exist_ok=True)
-                (data / name).write_bytes(path.read_bytes())
+                shutil.copyfile(path, data / name)
         return True
 
     # ---------------------------------------------------------------- brokers
@@ -351,7 +398,7 @@ class StartedFiles:
             if config is not None:
                 self._brokers.append(_Broker(own, config))
 
-    async def _roll(self, files: Sequence[OwnFile], *, copied: bool) -> None:
+    async def _roll(self, files: Sequence[OwnFile], zookeeper: _Around, *, copied: bool) -> None:
         """Brokers end, and begin with the files that they are to have in KRaft mode.
 
         If the copy is not done, or a broker does not run, its file is only read.
@@ -366,49 +413,104 @@ class StartedFiles:
         if not targets:
             return
         ids = {one.node_id for one in targets}
-        old, self._brokers = self._brokers, []
-        await asyncio.gather(*(one.end(_END_S) for one in old if one.node_id in ids))
+        await asyncio.gather(*(one.end() for one in self._brokers if one.node_id in ids))
+        self._brokers = []
         self._begin(targets)
-        try:
-            await self._settle()
-        finally:
-            for one in old:
-                await one.end(0)
+        await self._settle(zookeeper)
 
-    async def _settle(self) -> bool:
+    async def _settle(self, zookeeper: _Around) -> bool:
         """Wait until each broker is where it is to be, or until waiting does not help.
 
         Returns:
             Whether brokers may be rolled: a controller leads, and the copy is done.
+
+        Raises:
+            ProcessError: something has ended or does not answer for which no file is to blame.
         """
-        still, held = _Unchanged(), _Unchanged()
+        unchanged, hopeless = _Looks(), _Looks()
         while True:
-            statuses = await asyncio.to_thread(lambda: [one.status() for one in self._alive()])
-            seen = self._seen([one for one in statuses if one is not None])
-            hopeless = bool(seen.texts or seen.refused)
-            held_s, still_s = held.for_s(hopeless), still.for_s(seen.sign)
+            seen = self._seen(await self._answers(zookeeper))
+            stuck = bool(seen.texts or seen.refused)
+            stays, still = hopeless.times(stuck), unchanged.times(seen.sign)
             waits = [one for one in seen.waits if one.node_id not in seen.refused]
-            if not hopeless and not waits and self._copied(seen.leading):
+            if not stuck and not waits and self._copied(seen.leading):
                 break
-            if hopeless and held_s > _FATAL_S and (seen.texts or not waits):
+            if stuck and stays > _STAYS and (seen.texts or not waits):
                 break
-            if still_s > STILL_S:
+            if still > self._still:
                 break
             await asyncio.sleep(_POLL_S)
         self._judge(seen)
         return any(_state(one) == "DUAL_WRITE" for one in seen.leading)
 
+    async def _answers(self, zookeeper: _Around) -> Sequence[Mapping[str, Any]]:
+        """The status of each controller that runs, as soon as all and ZooKeeper answer.
+
+        Raises:
+            ProcessError: ZooKeeper has ended, or one of them does not answer at all.
+        """
+        end = time.monotonic() + PATIENCE_S
+        while (found := await asyncio.to_thread(self._asked, zookeeper)) is None:
+            if time.monotonic() > end:
+                raise ProcessError(
+                    f"ZooKeeper or a controller gave no answer within {PATIENCE_S:g} s: rehearse "
+                    "where less runs"
+                )
+            await asyncio.sleep(_POLL_S)
+        for one in self._brokers:
+            self._check(one)
+        return found
+
+    def _asked(self, zookeeper: _Around) -> list[Mapping[str, Any]] | None:
+        if not zookeeper.server.alive:
+            code, said = zookeeper.server.exit_code, zookeeper.server.tail()
+            raise ProcessError(f"ZooKeeper ended by itself with {code}:\n{said}")
+        try:
+            zookeeper.client.exists_async("/").get(timeout=_ANSWER_S)
+        except (KazooException, KazooTimeoutError):
+            return None
+        found = [(one, one.status()) for one in self._alive()]
+        if any(status is None and one.alive for one, status in found):
+            return None
+        return [status for _, status in found if status is not None]
+
+    def _check(self, one: _Broker) -> None:
+        """See that a broker has not ended for a reason for which no file is to blame.
+
+        Raises:
+            ProcessError: it has.
+        """
+        error = one.error
+        if error is None:
+            return
+        if not isinstance(error, _ERRORS):
+            at = traceback.extract_tb(error.__traceback__)[-1]
+            raise ProcessError(
+                f"broker {one.node_id} of ours failed: {type(error).__name__} in "
+                f"{Path(at.filename).name}, line {at.lineno}: a defect of kraft-bridge, report it"
+            ) from error
+        code = getattr(error.__cause__ or error, "errno", None)
+        taken = code == errno.EADDRINUSE and self._has_ports_alone(one.file)
+        if code in _OF_THE_MACHINE or taken:
+            raise ProcessError(
+                f"broker {one.node_id} does not run: {sentence(error)}: its file is not to blame, "
+                "rehearse again with more room or limits"
+            ) from error
+
     def _seen(self, statuses: Sequence[Mapping[str, Any]]) -> _Seen:
         leading = [one for one in statuses if one["active"]]
         ids = [one.node_id for one in self._brokers]
         settled = {one.node_id for one in self._brokers if one.settled}
+        waits = [one for one in self._brokers if not one.settled and not one.ended]
         states = [(one["active"], _state(one), [*_waiting(one)]) for one in statuses]
         lives = [(one.settled, one.ended, sorted(one.problems)) for one in self._brokers]
+        # While some are only about to register nobody is there.
+        passes = frozenset({"no_brokers"} if waits else ())
         return _Seen(
             leading,
-            [text for one in statuses for text in fatal(one, ids)],
+            [text for one in statuses for text in fatal(one, ids, passes)],
             {x: text for one in leading for x, text in _refusals(one) if x not in settled},
-            [one for one in self._brokers if not one.settled and not one.ended],
+            waits,
             (states, lives),
         )
 
@@ -417,19 +519,21 @@ class StartedFiles:
 
     @property
     def _lacking(self) -> bool:
-        """Whether there can be no leader: nobody is to be registered then."""
+        """Whether there can be no leader, as too few run: nobody is to be registered then."""
         return 2 * len(self._alive()) <= self._expected
 
     def _copied(self, leading: Sequence[Mapping[str, Any]]) -> bool:
-        """Whether the copy is done, if anything migrates."""
+        """Whether one leads, and the copy is done, if anything migrates."""
+        if self._lacking:
+            return True
         migrate = any(one.settled and one.file.migrates for one in self._brokers)
-        return not migrate or self._lacking or any(_state(x) == "DUAL_WRITE" for x in leading)
+        return any(not migrate or _state(one) == "DUAL_WRITE" for one in leading)
 
     def _judge(self, seen: _Seen) -> None:
         """Who does not take part, and why."""
         for node in [x for x in self._controllers if not x.alive]:
             self._refuse(node.file.name, node.why)
-        unruled = self._controllers and not self._lacking and not seen.leading
+        unruled = not self._lacking and not seen.leading
         if unruled:
             self._refuse("controllers", "none leads: they do not find each other, or refuse it")
         for one in self._brokers:
@@ -437,7 +541,8 @@ class StartedFiles:
                 self._refuse(one.file.name, seen.refused.get(one.node_id, one.text))
         for text in dict.fromkeys(seen.texts):
             self._refuse("controllers", text)
-        if all(one.settled for one in self._brokers) and not self._copied(seen.leading):
+        settled = all(one.settled for one in self._brokers)
+        if settled and not unruled and not self._copied(seen.leading):
             self._refuse("controllers", "the copy does not begin, and nobody says why")
 
     def _look_at_addresses(self, client: KazooClient, live: Mapping[str, int]) -> None:
@@ -446,8 +551,12 @@ class StartedFiles:
         Ours does not look at the others when it registers.
         """
         known: dict[str, int] = dict(live)
-        for name in sorted(client.get_children("/brokers/ids"), key=int):
-            found = json.loads(client.get(f"/brokers/ids/{name}")[0])
+        ids: list[str] = _answer(client.get_children_async("/brokers/ids"))
+        for name in sorted(ids, key=int):
+            try:
+                found = json.loads(_answer(client.get_async(f"/brokers/ids/{name}"))[0])
+            except NoNodeError:  # it has ended since
+                continue
             for end in found["endpoints"]:
                 place = end.partition("://")[2]
                 other = known.setdefault(place, int(name))
@@ -460,10 +569,26 @@ class StartedFiles:
 
 
 # ---------------------------------------------------------------- what is around them
+class _Around(NamedTuple):
+    """The ZooKeeper of the nodes, and a client below their chroot."""
+
+    server: ZooKeeper
+    client: KazooClient
+
+
 @contextlib.contextmanager
-def _zookeeper(
-    server: ZooKeeper, chroot: str, cluster_id: str
-) -> Iterator[tuple[str, KazooClient]]:
+def _alone(folder: Path) -> Iterator[Path]:
+    """A new folder of this user alone, removed at the end; one that a killed run left is too."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+@contextlib.contextmanager
+def _zookeeper(server: ZooKeeper, chroot: str, cluster_id: str) -> Iterator[_Around]:
     """A ZooKeeper with a cluster without topics, in which somebody is elected."""
     client = stand_in = None
     try:
@@ -477,7 +602,7 @@ def _zookeeper(
         seed(client, cluster_id)
         stand_in = StandIn(client, 0)
         stand_in.start()
-        yield server.hosts, client
+        yield _Around(server, client)
     finally:
         if stand_in is not None:
             stand_in.close()
@@ -486,6 +611,15 @@ def _zookeeper(
                 client.stop()
                 client.close()
         server.kill()
+
+
+def _answer(asked: IAsyncResult) -> Any:
+    """The answer of a ZooKeeper.
+
+    Raises:
+        KazooTimeoutError: it does not come.
+    """
+    return asked.get(timeout=PATIENCE_S)
 
 
 def files_of(survey: Survey, here: Here) -> OwnFiles:
@@ -544,6 +678,19 @@ def _certificate(folder: Path) -> tuple[Path, Path]:
     return own, trusted
 
 
+def _still(files: OwnFiles) -> int:
+    """Looks at which nothing has changed when waiting is given up, with the timers of all files."""
+    every = (*files.controllers, *files.brokers, *files.targets)
+    timers = (number(one.values.get(key, "")) for one in every for key in _TIMERS)
+    longest_s = max((one / 1_000 for one in timers if one is not None), default=0.0)
+    return STILL + int(min(longest_s, PATIENCE_S) / _POLL_S)
+
+
+def _ports(file: OwnFile) -> list[str]:
+    """Where it listens here."""
+    return re.findall(r":(\d+)(?=,|$)", file.values.get(LISTENERS, ""))
+
+
 def _live(survey: Survey) -> dict[str, int]:
     """``host:port`` -> broker, of those of which no file was given."""
     known = {one.node_id for one in survey.all_files}
@@ -555,16 +702,25 @@ def _live(survey: Survey) -> dict[str, int]:
 
 
 def _chroot(survey: Survey) -> str:
-    """That of most brokers."""
-    found = [one for each in survey.brokers if (one := _chroot_of(each)) is not None]
+    """That of most brokers, or controllers, of those that ZooKeeper takes."""
+    texts = [one.get(CONNECT) for one in survey.brokers or survey.controllers]
+    found = [chroot_of(one) or "" for one in texts if not _no_chroot(one)]
     return max(found, key=found.count, default="")
 
 
-def _chroot_of(one: Properties) -> str | None:
+def chroot_of(text: str) -> str | None:
+    """The chroot of a ``zookeeper.connect``; None: it cannot be read."""
     try:
-        return connect_string(one.get(CONNECT))[1]
+        return connect_string(text)[1]
     except ValueError:
         return None
+
+
+def _no_chroot(text: str) -> str | None:
+    """Why ZooKeeper's client does not start with it (PathUtils.validatePath)."""
+    chroot = chroot_of(text) or ""
+    reasons = filter(None, map(why_no_name, chroot.split("/")[1:]))
+    return next((f"{CONNECT}: a name in the chroot {chroot} {one}" for one in reasons), None)
 
 
 def _node_id(folder: Path) -> int | None:

@@ -21,12 +21,11 @@ from bench.rehearsal.plan import NodeFile, Plan, PlanError
 from bench.rehearsal.real_trip import predicted
 from bench.rehearsal.verdict import Rehearsal
 from bench.rehearsal.znodes import LoadedZnode, loadable
-from bench.verbs.own_nodes import StartedFiles
+from bench.verbs.own_nodes import StartedFiles, chroot_of
 from emulator.commands.common import fail
 from emulator.commands.exits import ExitCode
 from emulator.commands.preflight import inputs
 from emulator.config.names import KAFKA_CONFIG_NAMES
-from emulator.config.zookeeper import connect_string
 from emulator.controller.api.alter_client_quotas import IP_KEYS, KEYS
 from emulator.controller.tables.config_defs import topic_configs
 from emulator.io import log_output
@@ -455,18 +454,9 @@ def _of_controllers(survey: Survey, *, keep_secrets: bool) -> dict[str, object]:
 
 def _chroots_differ(survey: Survey) -> bool:
     """Whether the controllers look at another tree than brokers do: below another chroot."""
-    theirs = {_chroot(one) for one in survey.brokers} - {None}
-    return bool(theirs) and any(
-        (own := _chroot(one)) is not None and own not in theirs for one in survey.controllers
-    )
-
-
-def _chroot(one: Properties) -> str | None:
-    """The chroot in a file; None: there is none that can be read."""
-    try:
-        return connect_string(one.get(CONNECT))[1]
-    except ValueError:
-        return None
+    theirs = {chroot_of(one.get(CONNECT)) for one in survey.brokers} - {None}
+    ours = {chroot_of(one.get(CONNECT)) for one in survey.controllers} - {None}
+    return bool(theirs) and not ours <= theirs
 
 
 def _cluster_id(data: bytes | None) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +19,12 @@ from emulator.operations.preflight.node_file import Properties
 from emulator.operations.preflight.survey import Survey
 from emulator.servers.bridge import COMMAND
 from emulator.servers.ports import HOST, free_port, is_open
-from emulator.servers.process import ServerProcess
+from emulator.servers.process import (
+    ProcessError,
+    ServerProcess,
+    interrupt_on_terminate,
+    running,
+)
 from tests.unit.operations.preflight.clean import CLEAN, CLUSTER, clean
 from tests.unit.operations.preflight.every_change import EVERY_CHANGE
 
@@ -57,13 +64,20 @@ class Model(ServerProcess):
 BY_MODEL: dict[str, Any] = {"server": Model}
 
 
-def play(survey: Survey, *folders: Path, **more: Any) -> OwnFound:
+def started(survey: Survey, *folders: Path, **more: Any) -> StartedFiles:
     cluster = survey.json("/cluster/id").get("id", CLUSTER)
-    release = survey.brokers[0].get("inter.broker.protocol.version", "3.9")[:3]
-    started = StartedFiles(
+    protocols = [one.get("inter.broker.protocol.version") for one in survey.brokers]
+    release = next(filter(None, protocols), "3.9")[:3]
+    return StartedFiles(
         survey, cluster, lambda _id: release, folders, lambda name, text: f"{name}: {text}", **more
     )
-    return started.play(str)
+
+
+def play(survey: Survey, *folders: Path, **more: Any) -> OwnFound:
+    with tempfile.TemporaryDirectory() as folder:
+        found = started(survey, *folders, **more).play(Path(folder), str)
+        assert not [*Path(folder).iterdir()]
+    return found
 
 
 @pytest.mark.parametrize("name", CLEAN)
@@ -72,12 +86,94 @@ def test_good_files_take_part(name: str) -> None:
     assert (found.refused, found.unseen) == ([], [])
 
 
+def test_controllers_alone_take_part() -> None:
+    """Nobody has to wait for a broker until one of them leads."""
+    survey = clean("three controllers below a chroot")
+    controllers = [one for one in survey.properties if one.is_controller]
+    found = play(replace(survey, properties=controllers, targets=[]), **BY_MODEL)
+    assert (found.refused, found.unseen) == ([], [])
+
+
 @pytest.mark.jvm
 def test_good_files_take_part_beside_a_real_zookeeper_and_a_bad_one_does_not() -> None:
-    survey = with_folders(clean("secured"))
-    assert play(survey).refused == []
-    (change,) = [one for one in EVERY_CHANGE if one.name == "two brokers with one id"]
-    assert any("broker-1" in one for one in play(change.apply(survey)).refused)
+    assert play(with_folders(clean("secured"))).refused == []
+    found = play(bad("B05", "two brokers with one id", "secured"))
+    assert any("broker-1" in one for one in found.refused)
+
+
+def bad(code: str, name: str, base: str = "plain") -> Survey:
+    (change,) = [one for one in EVERY_CHANGE if (one.code, one.name) == (code, name)]
+    return with_folders(change.apply(clean(base)))
+
+
+WORDS = "import sys; from tests.integration import test_own_files as own; own.{}(sys.argv[1])"
+
+
+def begun(what: str, folder: Path) -> subprocess.Popen[str]:
+    """A function of this file in a process of its own."""
+    words = [sys.executable, "-c", WORDS.format(what), str(folder)]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def waits(folder: str) -> None:
+    """Nobody reaches a controller; ends with Ctrl-C as ``rehearse`` does."""
+    interrupt_on_terminate(signal.SIGINT)
+    one = started(bad("B16", "another port"), **BY_MODEL)
+    seen = one._seen
+
+    def look(statuses: Any) -> Any:
+        say("a look")
+        return seen(statuses)
+
+    one._seen = look  # type: ignore[method-assign]
+    try:
+        one.play(Path(folder), str)
+    except KeyboardInterrupt:
+        say(f"left: {running()} {[*Path(folder).iterdir()]}")
+
+
+def goes_through(folder: str) -> None:
+    """Says whom it refuses."""
+    found = started(with_folders(clean("plain")), **BY_MODEL).play(Path(folder), str)
+    say(f"refused: {found.refused}")
+
+
+def say(line: str) -> None:
+    print(line, flush=True)  # noqa: T201 - another process reads it
+
+
+def test_ctrl_c_leaves_no_process_and_no_folder(tmp_path: Path) -> None:
+    with begun("waits", tmp_path) as one:
+        assert one.stdout is not None
+        assert one.stdout.readline() == "a look\n"
+        one.send_signal(signal.SIGINT)
+        assert one.stdout.read().splitlines()[-1] == "left: [] []"
+
+
+def test_two_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    with begun("goes_through", first) as one, begun("goes_through", second) as two:
+        assert [x.communicate()[0] for x in (one, two)] == ["refused: []\n"] * 2
+
+
+def test_without_its_zookeeper_no_node_is_refused(tmp_path: Path) -> None:
+    made: list[Model] = []
+
+    def model(folder: Path) -> Model:
+        made.append(Model(folder))
+        return made[-1]
+
+    def note(_line: str) -> None:
+        made[0].kill()
+
+    before = {*running()}
+    one = started(with_folders(clean("plain")), server=model)
+    with pytest.raises(ProcessError, match="ZooKeeper ended by itself"):
+        one.play(tmp_path, note)
+    assert {*running()} <= before
+    assert not [*tmp_path.iterdir()]
 
 
 FOUND = {
@@ -106,8 +202,7 @@ FOUND = {
 
 @pytest.mark.parametrize(("code", "name"), FOUND)
 def test_each_bad_file_is_found_by_the_nodes(code: str, name: str) -> None:
-    (change,) = [one for one in EVERY_CHANGE if (one.code, one.name) == (code, name)]
-    found = play(with_folders(change.apply(clean("plain"))), **BY_MODEL)
+    found = play(bad(code, name), **BY_MODEL)
     assert found.refused
     assert any(FOUND[code, name] in one for one in found.refused)
 

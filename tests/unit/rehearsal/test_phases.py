@@ -38,6 +38,7 @@ class Recorded:
         self.brokers = self
         self.around = None
         self.own: OwnNodes | None = None
+        self.folder = Path("run")
         self.rolled_back = False
         self.controllers = None
         self.blocked = SimpleNamespace(ms=0.0, bound=None, look=lambda *_, **__: None)
@@ -187,7 +188,7 @@ def test_nodes_that_are_refused_with_files_of_their_own_are_no_go_and_all_goes_o
     tmp_path: Path,
 ) -> None:
     class Own:
-        def play(self, _note: object) -> OwnFound:
+        def play(self, _folder: object, _note: object) -> OwnFound:
             return OwnFound(["broker-1: no such role"], ["broker-2: Kerberos"])
 
     stage, found = Recorded(), Rehearsal("tree.json", 1, 2, 1.0)

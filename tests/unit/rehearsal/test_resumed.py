@@ -155,6 +155,7 @@ def test_what_another_rehearsal_writes_is_left_as_it_is(tmp_path: Path) -> None:
         with pytest.raises(NotInterruptedError, match="another rehearsal writes it"):
             go_on()
         assert (tmp_path / FILE).read_bytes() == held
+    running.close()
 
 
 def test_two_that_go_on_at_once_do_not_both_do(tmp_path: Path) -> None:

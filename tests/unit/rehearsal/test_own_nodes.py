@@ -1,0 +1,288 @@
+"""When nodes with files of their own are given up: never as a machine is slow, full or taken."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kazoo.handlers.threading import KazooTimeoutError
+from typing_extensions import override
+
+from bench.verbs import own_nodes
+from bench.verbs.own_files import Here, OwnFile
+from bench.verbs.own_nodes import STILL, StartedFiles
+from emulator.io.serving import BindError
+from emulator.servers.process import ProcessError, running
+from tests.unit.operations.preflight.clean import clean
+
+LISTENS = {"listeners": "PLAINTEXT://127.0.0.1:20001"}
+
+
+def status(*, active: bool = True, state: str = "DUAL_WRITE", why: str = "") -> dict[str, Any]:
+    waiting = [{"why": why, "subject": "/brokers/ids", "text": why, "fatal": False}]
+    migration = {"driver_state": state, "waiting": waiting if why else []}
+    return {"active": active, "migration": migration, "refusals": []}
+
+
+@dataclass
+class Controller:
+    """Says one thing after the other, the last one for ever."""
+
+    said: list[dict[str, Any] | None]
+    alive: bool = True
+    file: OwnFile = field(default_factory=lambda: OwnFile("controller", 3000, LISTENS))
+    why: str = "it ended"
+    looks: int = 0
+
+    def status(self) -> dict[str, Any] | None:
+        self.looks += 1
+        return self.said.pop(0) if len(self.said) > 1 else self.said[0]
+
+
+@dataclass
+class Broker:
+    """Registered after so many looks."""
+
+    after: int = 0
+    error: Exception | None = None
+    file: OwnFile = field(default_factory=lambda: OwnFile("broker-1", 1, LISTENS))
+    node_id: int = 1
+    ended: bool = False
+    text: str = "it says no"
+    problems: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def settled(self) -> bool:
+        self.after -= 1
+        return self.after < 0
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_nodes, "_POLL_S", 1e-6)
+
+
+def around(*, alive: bool = True, silent: int = 0) -> Any:
+    """A ZooKeeper that does not answer so often."""
+    left = [silent]
+
+    def get(timeout: float) -> None:
+        assert timeout > 0
+        left[0] -= 1
+        if left[0] >= 0:
+            raise KazooTimeoutError
+
+    server = SimpleNamespace(alive=alive, exit_code=137, tail=lambda: "no memory")
+    client = SimpleNamespace(exists_async=lambda _path: SimpleNamespace(get=get))
+    return SimpleNamespace(server=server, client=client)
+
+
+def started(controllers: Sequence[Controller], brokers: Sequence[Broker] = ()) -> StartedFiles:
+    found = StartedFiles(
+        clean("plain"), "x", lambda _id: "3.9", [], lambda name, text: f"{name}: {text}"
+    )
+    found._controllers, found._expected = [*controllers], len(controllers)  # type: ignore[list-item]
+    found._brokers = [*brokers]  # type: ignore[list-item]
+    found._listen = Counter(["20001"])
+    return found
+
+
+def settled(one: StartedFiles, zookeeper: Any = None) -> list[str]:
+    asyncio.run(one._settle(zookeeper or around()))
+    return one._found.refused
+
+
+def test_controllers_alone_are_given_the_time_to_elect_one() -> None:
+    slow = Controller([*[status(active=False)] * (STILL // 2), status()])
+    assert settled(started([slow])) == []
+
+
+def test_where_nobody_is_elected_it_is_said_after_so_many_looks() -> None:
+    never = Controller([status(active=False)])
+    assert settled(started([never])) == [
+        "controllers: none leads: they do not find each other, or refuse it"
+    ]
+    assert never.looks == STILL + 1
+
+
+@pytest.mark.parametrize("silent", ["a controller", "ZooKeeper"])
+def test_a_look_at_which_not_all_answer_does_not_count(silent: str) -> None:
+    by_controller = [None] * (3 * STILL) if silent == "a controller" else []
+    one = Controller([*by_controller, *[status(active=False)] * (STILL - 1), status()])
+    assert settled(started([one]), around(silent=0 if by_controller else 3 * STILL)) == []
+
+
+def test_what_never_answers_is_no_fault_of_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_nodes, "PATIENCE_S", 0.05)
+    one = started([Controller([None])])
+    with pytest.raises(ProcessError, match="gave no answer within"):
+        settled(one)
+    assert one._found.refused == []
+
+
+def test_a_zookeeper_that_has_ended_is_no_fault_of_a_file() -> None:
+    one = started([Controller([status()])], [Broker(after=10**6)])
+    with pytest.raises(ProcessError, match="ZooKeeper ended by itself with 137:\nno memory"):
+        settled(one, around(alive=False))
+    assert one._found.refused == []
+
+
+def test_while_brokers_are_only_about_to_register_there_may_be_none() -> None:
+    none = status(state="WAIT_FOR_BROKERS", why="no_brokers")
+    slow = Controller([*[none] * (STILL // 2), status()])
+    assert settled(started([slow], [Broker(after=2 * STILL)])) == []
+    never = started([Controller([none])], [Broker(after=10**6)])
+    assert settled(never) == ["broker-1: it says no"]
+
+
+def test_a_reason_that_waiting_does_not_remove_is_believed_soon() -> None:
+    other = Controller([status(state="WAIT_FOR_BROKERS", why="other_cluster")])
+    found = settled(started([other], [Broker(after=10**6)]))
+    assert found == ["broker-1: it says no", "controllers: other_cluster"]
+    assert other.looks < STILL
+
+
+def test_the_timers_of_files_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_nodes, "_POLL_S", 0.2)
+
+    def still(**timers: str) -> int:
+        file = OwnFile("a", 1, timers)
+        return own_nodes._still(SimpleNamespace(controllers=[file], brokers=[], targets=[]))  # type: ignore[arg-type]
+
+    assert still() == STILL
+    assert still(**{"broker.session.timeout.ms": "60000"}) == STILL + 300
+    assert still(**{"broker.session.timeout.ms": "9" * 9_999}) == STILL
+    assert still(**{"controller.quorum.fetch.timeout.ms": "2000000000"}) == STILL + 4_500
+
+
+def bound(code: int) -> BindError:
+    error = BindError("listeners: PLAINTEXT://127.0.0.1:20001")
+    error.__cause__ = OSError(code, os.strerror(code))
+    return error
+
+
+def raised(error: Exception) -> Exception:
+    """With a traceback."""
+
+    def act() -> None:
+        raise error
+
+    with pytest.raises(type(error)) as found:
+        act()
+    return found.value
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "/x"), "No space left on device"),
+        (OSError(errno.EMFILE, "Too many open files"), "Too many open files"),
+        (bound(errno.EADDRINUSE), "its file is not to blame"),
+        (KeyError("hunter2"), "KeyError in test_own_nodes.py, line .*: a defect of kraft-bridge"),
+    ],
+)
+def test_what_no_file_is_to_blame_for_is_no_refusal(error: Exception, said: str) -> None:
+    one = started([Controller([status()])], [Broker(error=raised(error), ended=True)])
+    with pytest.raises(ProcessError, match=said) as found:
+        settled(one)
+    assert one._found.refused == []
+    assert "hunter2" not in str(found.value)
+
+
+@pytest.mark.parametrize("error", [bound(errno.EADDRNOTAVAIL), OSError(errno.EACCES, "no")])
+def test_what_a_file_is_to_blame_for_is_one(error: Exception) -> None:
+    broker = Broker(after=10**6, error=raised(error), ended=True)
+    assert settled(started([Controller([status()])], [broker])) == ["broker-1: it says no"]
+
+
+def test_a_port_of_two_files_is_their_fault() -> None:
+    broker = Broker(after=10**6, error=raised(bound(errno.EADDRINUSE)), ended=True)
+    one = started([Controller([status()])], [broker])
+    one._listen["20001"] += 1
+    assert settled(one) == ["broker-1: it says no"]
+
+
+@pytest.mark.parametrize("chroot", ["/a//b", "/a/../b", "/.", "/a\x01b"])
+def test_a_chroot_that_no_zookeeper_takes_is_refused(chroot: str) -> None:
+    survey = clean("plain")
+    files = [
+        replace(one, values={**one.values, "zookeeper.connect": f"zk1:2181{chroot}"})
+        for one in survey.properties
+    ]
+    spoilt = replace(survey, properties=files, targets=[])
+    assert own_nodes._chroot(spoilt) == ""
+    one = StartedFiles(spoilt, "x", lambda _id: "3.9", [], lambda name, text: f"{name}: {text}")
+    ports = iter(range(20_000, 60_000))
+    here = Here("127.0.0.1:1", Path("/own"), ports, Path("k"), Path("t"))
+    refused = one.read(own_nodes.files_of(spoilt, here)).refused
+    assert len(refused) == len(files)
+    assert all("zookeeper.connect: a name in the chroot" in one for one in refused)
+
+
+# ---------------------------------------------------------------- what is left behind
+class Interrupted(own_nodes._Controller):
+    """Ctrl-C is typed while it is formatted."""
+
+    @override
+    def format(self, *_: object, **__: object) -> Any:
+        self.launch([sys.executable, "-c", "import signal; signal.pause()"])
+        raise KeyboardInterrupt
+
+
+class NoZooKeeper:
+    """A ZooKeeper that is not asked anything."""
+
+
+@pytest.fixture
+def without_zookeeper(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], Any]:
+    @contextlib.contextmanager
+    def made(*_: object) -> Iterator[Any]:
+        yield SimpleNamespace(server=SimpleNamespace(hosts="127.0.0.1:1"), client=None)
+
+    monkeypatch.setattr(own_nodes, "_zookeeper", made)
+    return lambda _folder: NoZooKeeper()
+
+
+def test_ctrl_c_in_the_middle_of_a_format_leaves_nothing(
+    without_zookeeper: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(own_nodes, "_Controller", Interrupted)
+    one = StartedFiles(
+        clean("plain"), "x", lambda _id: "3.9", [], lambda *_: "", server=without_zookeeper
+    )
+    (tmp_path / own_nodes.FOLDER).mkdir()
+    (tmp_path / own_nodes.FOLDER / "of a run that was killed").touch()
+    before = {*running()}
+    with pytest.raises(KeyboardInterrupt):
+        one.play(tmp_path, str)
+    assert {*running()} <= before
+    assert not [*tmp_path.iterdir()]
+
+
+def test_what_nodes_write_is_for_this_user_alone(
+    without_zookeeper: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    modes: list[int] = []
+
+    def seen(self: StartedFiles, *_: object) -> None:
+        modes.append((tmp_path / own_nodes.FOLDER).stat().st_mode & 0o777)
+        raise ProcessError("enough")
+
+    monkeypatch.setattr(StartedFiles, "_start_controllers", seen)
+    one = StartedFiles(
+        clean("plain"), "x", lambda _id: "3.9", [], lambda *_: "", server=without_zookeeper
+    )
+    with pytest.raises(ProcessError, match="enough"):
+        one.play(tmp_path, str)
+    assert modes == [0o700]
+    assert not [*tmp_path.iterdir()]
