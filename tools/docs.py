@@ -370,7 +370,8 @@ def _apis() -> Iterator[str]:
     """Its cases, all of an API in a line."""
     yield "\n## apis\n\n`apis.Fetch.7`: Fetch v7 is answered as that version. `tags`: unknown "
     yield "tagged fields in each struct are skipped. `refused`: each version refuses with the "
-    yield "same code. Each is a must; its source is Kafka's schema.\n\n"
+    yield "same code. Each is a must. `bare`, a habit: what is refused has no values but those of "
+    yield "the request. The source is Kafka's schema.\n\n"
     yield table("API", "cases", "")
     found: dict[str, list[Case]] = {}
     for each in choosing.chosen(["apis"]):

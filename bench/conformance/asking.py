@@ -22,6 +22,8 @@ from wire import messages as m
 from wire.schema import ZERO_UUID
 
 TIMEOUT_MS: Final = 20_000
+ON_TOPIC: Final = 3_576
+"""One bit for each operation: AclEntry.supportedOperations(TOPIC)."""
 
 Creatable = m.CreateTopicsRequest.CreatableTopic
 Assignment = m.CreateTopicsRequest.CreatableReplicaAssignment

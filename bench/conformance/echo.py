@@ -1,8 +1,9 @@
-"""Which topics and partitions a message names, whatever its fields are called."""
+"""What an answer may hold, given its request, whatever the API: names, entries, values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -12,6 +13,22 @@ from wire.schema import ZERO_UUID
 
 _TOPIC: Final = ("name", "topic", "topic_name")
 _PARTITION: Final = ("partition_index", "partition", "index", "partition_id")
+_OWNERS: Final = ("group_id", "transactional_id")
+_SAYS: Final = {"error_message", "throttle_time_ms", "unknown_tags", "current_leader"}
+"""What a refusal may say: why, and who leads."""
+_NO_VALUE: Final[Mapping[str, int]] = {
+    "base_offset": -1,
+    "high_watermark": -1,
+    "low_watermark": -1,
+    "committed_offset": -1,
+    "node_id": -1,
+    "port": -1,
+}
+"""What Kafka writes for no value, where the schema's default is 0.
+
+Source: ProduceResponse.INVALID_OFFSET, FetchResponse.INVALID_HIGH_WATERMARK,
+DeleteRecordsResponse.INVALID_LOW_WATERMARK, OffsetFetchResponse.INVALID_OFFSET, Node.noNode.
+"""
 
 
 class Named(NamedTuple):
@@ -47,16 +64,103 @@ def partitions(message: Any) -> Iterator[Named]:
                     yield from partitions(one)
 
 
+def _structs(message: Any) -> Iterator[Any]:
+    """A message and each struct in it."""
+    yield message
+    for name in message.__struct_fields__:
+        value = getattr(message, name)
+        for one in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(one, msgspec.Struct):
+                yield from _structs(one)
+
+
+def _values(message: Any) -> Iterator[tuple[str, Any]]:
+    """Name and value of each number, text and bytes in a message; those of lists one by one."""
+    for owner in _structs(message):
+        for name in owner.__struct_fields__:
+            value = getattr(owner, name)
+            for one in value if isinstance(value, list | tuple) else (value,):
+                if isinstance(one, int | float | str | bytes):
+                    yield name, one
+
+
 def strangers(request: Any, answer: Any) -> None:
-    """Demand that an answer names no partition but those of its request, if that names any.
+    """Demand that an answer names no partition, group or transactional id that was not asked for.
+
+    A request that names none may ask for all.
 
     Raises:
         Violation: it does.
     """
     asked = [*partitions(request)]
-    if not asked:
-        return
-    for one in partitions(answer):
+    for one in partitions(answer) if asked else ():
         if not any(one.means(each) for each in asked):
             named = printed([each[::2] for each in asked])
             raise Violation("partitions of the answer", f"of {named}", printed(one))
+    for owner in _OWNERS:
+        kind = owner.removesuffix("_id")
+        names = {value for name, value in _values(request) if kind in name and value}
+        told = {value for name, value in _values(answer) if name == owner and value}
+        if names and not told <= names:
+            raise Violation(f"{owner} of the answer", f"of {printed(names)}", printed(told))
+
+
+def once(request: Any, answer: Any) -> None:
+    """Demand that no list of an answer has a name twice, but as often as the request has it.
+
+    Raises:
+        Violation: one has.
+    """
+    asked = Counter(repr(value) for _, value in _values(request) if isinstance(value, str | bytes))
+    for owner in _structs(answer):
+        for name in owner.__struct_fields__:
+            value = getattr(owner, name)
+            entries = value if isinstance(value, list | tuple) else ()
+            told = Counter(repr(one) for one in entries if _is_named(one))
+            for text, count in (each for each in told.items() if each[1] > 1):
+                if count > max((most for one, most in asked.items() if one in text), default=1):
+                    raise Violation(f"an entry of {name}", "once", f"{count} times")
+
+
+def _is_named(one: Any) -> bool:
+    """Whether an entry is a struct with a name or an id; others are told apart by their place."""
+    if not isinstance(one, msgspec.Struct):
+        return False
+    values = (getattr(one, name) for name in one.__struct_fields__ if name not in _SAYS)
+    return any(value and isinstance(value, str | bytes) for value in values)
+
+
+def bare(request: Any, answer: Any) -> None:
+    """Demand that what is refused has no values but its partition and texts of the request.
+
+    Raises:
+        Violation: it has.
+    """
+    texts = {value for _, value in _values(request) if isinstance(value, str | bytes)}
+    for one in _structs(answer):
+        if not any(getattr(one, name) for name in one.__struct_fields__ if _is_error(name)):
+            continue
+        for owner, name, value in _own(one):
+            none = _NO_VALUE.get(name, getattr(type(owner)(), name))
+            if isinstance(value, str | bytes):
+                right = not value or value in texts
+            else:
+                right = value == none or name in _PARTITION
+            if not right:
+                raise Violation(f"{name} of what is refused", repr(none), printed(value))
+
+
+def _is_error(name: str) -> bool:
+    return name.endswith("error_code")
+
+
+def _own(one: Any) -> Iterator[tuple[Any, str, Any]]:
+    """(struct, field, value) of what a struct holds itself, not in lists."""
+    for name in one.__struct_fields__:
+        if name in _SAYS or _is_error(name):
+            continue
+        value = getattr(one, name)
+        if isinstance(value, msgspec.Struct):
+            yield from _own(value)
+        elif isinstance(value, int | float | str | bytes):
+            yield one, name, value

@@ -33,7 +33,7 @@ from bench.conformance.case import (
     Where,
 )
 from bench.conformance.connection import Line
-from bench.conformance.echo import strangers
+from bench.conformance.echo import once, strangers
 from bench.conformance.facts import greeting
 from bench.conformance.made import Made
 from bench.conformance.patience import Patience
@@ -225,6 +225,7 @@ class Performer:
         shown = repr(answer.message)[:BYTES_KEPT]
         exchange.answer = "not shown: it may hold secrets" if key in _SECRET else shown
         strangers(asked.request, answer.message)
+        once(asked.request, answer.message)
         return answer
 
     def _secrets(self, key: int, message: Any) -> None:

@@ -32,7 +32,7 @@ from bench.conformance.case import (
     same,
 )
 from bench.conformance.connection import canonical
-from bench.conformance.echo import partitions
+from bench.conformance.echo import bare, partitions
 from bench.conformance.facts import greeting
 from wire import messages as m
 from wire.releases import forwardable
@@ -48,11 +48,16 @@ Maker: TypeAlias = Callable[[Stage, int], Program]
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """How an API is asked. ``stored``: it is of records, groups and transactions."""
+    """How an API is asked.
+
+    ``stored``: it is of records, groups and transactions. ``bare``: its refusal has values too, and
+    no check of an answer looks at them.
+    """
 
     maker: Maker
     where: tuple[Where, ...] = (Where.BROKER, Where.CONTROLLER)
     stored: bool = False
+    bare: bool = False
     disruptive: bool = False
     lowest: int = 0
 
@@ -375,7 +380,7 @@ def _delete_acls(stage: Stage, version: int) -> Program:
 
 
 plain(m.SaslHandshakeRequest, lambda _: {"mechanism": "PLAIN"}, top(34), where=BROKER)
-plain(m.SaslAuthenticateRequest, lambda _: {"auth_bytes": b"x"}, top(34), where=BROKER)
+plain(m.SaslAuthenticateRequest, lambda _: {"auth_bytes": b"x"}, top(34), where=BROKER, bare=True)
 _NO_TOKENS: Final = (61, 64)
 _TOKEN_CODES: Final = (0, 61, 62, 63, 64)
 plain(
@@ -453,6 +458,12 @@ def _describe_topic_partitions(stage: Stage, version: int) -> Program:
         found = [(one.partition_index, one.error_code) for one in topic.partitions]
         same("partitions and their errors", found, [(0, 0), (1, 0)])
         same("the cursor", message.next_cursor, None)
+        if stage.facts.authorizer is False:
+            same(
+                "operations without an authorizer",
+                topic.topic_authorized_operations,
+                asking.ON_TOPIC,
+            )
 
     return kind(topics=[kind.TopicRequest(name=name)]), check
 
@@ -546,7 +557,7 @@ def _partitions_of(
     return check
 
 
-@api(m.ProduceRequest, where=BROKER, stored=True)
+@api(m.ProduceRequest, where=BROKER, stored=True, bare=True)
 def _produce(stage: Stage, version: int) -> Program:
     yield from ()
     kind = m.ProduceRequest
@@ -556,7 +567,7 @@ def _produce(stage: Stage, version: int) -> Program:
     return kind(acks=1, timeout_ms=10_000, topic_data=[topic]), check
 
 
-@api(m.FetchRequest, where=BROKER, stored=True)
+@api(m.FetchRequest, where=BROKER, stored=True, bare=True)
 def _fetch(stage: Stage, version: int) -> Program:
     name, topic_id = yield from asking.shared(stage)
     kind = m.FetchRequest
@@ -567,7 +578,7 @@ def _fetch(stage: Stage, version: int) -> Program:
     return asked, check
 
 
-@api(m.ListOffsetsRequest, where=BROKER, stored=True)
+@api(m.ListOffsetsRequest, where=BROKER, stored=True, bare=True)
 def _list_offsets(stage: Stage, version: int) -> Program:
     yield from ()
     kind = m.ListOffsetsRequest
@@ -577,7 +588,7 @@ def _list_offsets(stage: Stage, version: int) -> Program:
     return kind(replica_id=-1, topics=[topic]), check
 
 
-@api(m.DeleteRecordsRequest, where=BROKER, stored=True)
+@api(m.DeleteRecordsRequest, where=BROKER, stored=True, bare=True)
 def _delete_records(stage: Stage, version: int) -> Program:
     yield from ()
     kind = m.DeleteRecordsRequest
@@ -587,7 +598,7 @@ def _delete_records(stage: Stage, version: int) -> Program:
     return kind(topics=[topic], timeout_ms=10_000), check
 
 
-@api(m.OffsetForLeaderEpochRequest, where=BROKER, stored=True)
+@api(m.OffsetForLeaderEpochRequest, where=BROKER, stored=True, bare=True)
 def _leader_epoch(stage: Stage, version: int) -> Program:
     yield from ()
     kind = m.OffsetForLeaderEpochRequest
@@ -609,9 +620,10 @@ def _describe_producers(stage: Stage, version: int) -> Program:
 @api(m.InitProducerIdRequest, where=BROKER)
 def _init_producer_id(stage: Stage, version: int) -> Program:
     asked = m.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
-    yield from asking.eventually(
+    first = yield from asking.eventually(
         "InitProducerId, once a block of ids is there", asked, lambda one: one.error_code != 14
     )
+    code("InitProducerId", first.error_code, 0)
 
     def check(message: Any, version: int) -> None:
         code("its error", message.error_code, 0)
@@ -621,9 +633,15 @@ def _init_producer_id(stage: Stage, version: int) -> Program:
     return asked, check
 
 
+_OFFLINE: Final = 56
+"""KAFKA_STORAGE_ERROR."""
+
+
 def _folders(message: Any, version: int) -> None:
     code("its error", message.error_code, 0)
     holds("the folders", message.results, "at least one", message.results)
+    for one in message.results:
+        code("of a folder", one.error_code, 0, _OFFLINE)
 
 
 plain(m.DescribeLogDirsRequest, lambda _: {"topics": []}, _folders, where=BROKER)
@@ -690,18 +708,25 @@ def group(stage: Stage, *, here: bool = True) -> Program:
     return (yield from coordinated(stage, asked, here=here, loading=True))
 
 
-@api(m.FindCoordinatorRequest, where=BROKER, disruptive=True)
+@api(m.FindCoordinatorRequest, where=BROKER, bare=True, disruptive=True)
 def _find_coordinator(stage: Stage, version: int) -> Program:
-    yield from ()
     name = stage.name()
-    if version < 4:
-        return m.FindCoordinatorRequest(key=name), top(0, *_COORDINATION)
+    oldest = max(4, stage.versions(m.MetadataRequest)[0])
+    told = (yield Ask(asking.metadata(), oldest)).message.brokers
+    live = {(one.node_id, one.host, one.port) for one in told}
 
     def check(message: Any, version: int) -> None:
-        one = only("coordinators", message.coordinators)
-        same("the key", one.key, name)
+        one = message
+        if version >= 4:
+            one = only("coordinators", message.coordinators)
+            same("the key", one.key, name)
         code("its error", one.error_code, 0, *_COORDINATION)
+        if not one.error_code:
+            found = (one.node_id, one.host, one.port)
+            holds("the coordinator", found in live, f"of {sorted(live)}", found)
 
+    if version < 4:
+        return m.FindCoordinatorRequest(key=name), check
     return m.FindCoordinatorRequest(coordinator_keys=(name,)), check
 
 
@@ -712,7 +737,7 @@ def _heartbeat(stage: Stage, version: int) -> Program:
     return asked, top(*_COORDINATION, 25)
 
 
-@api(m.SyncGroupRequest, where=BROKER, stored=True)
+@api(m.SyncGroupRequest, where=BROKER, stored=True, bare=True)
 def _sync_group(stage: Stage, version: int) -> Program:
     asked = m.SyncGroupRequest(
         group_id=(yield from group(stage)),
@@ -724,7 +749,7 @@ def _sync_group(stage: Stage, version: int) -> Program:
     return asked, top(*_COORDINATION, 25)
 
 
-@api(m.JoinGroupRequest, where=BROKER, stored=True)
+@api(m.JoinGroupRequest, where=BROKER, stored=True, bare=True)
 def _join_group(stage: Stage, version: int) -> Program:
     kind = m.JoinGroupRequest
     asked = kind(
@@ -753,7 +778,7 @@ def _leave_group(stage: Stage, version: int) -> Program:
     return kind(group_id=name, member_id="m"), top(*_COORDINATION, 25)
 
 
-@api(m.DescribeGroupsRequest, where=BROKER, stored=True)
+@api(m.DescribeGroupsRequest, where=BROKER, stored=True, bare=True)
 def _describe_groups(stage: Stage, version: int) -> Program:
     yield from ()
     name = stage.name()
@@ -797,7 +822,7 @@ def _offset_commit(stage: Stage, version: int) -> Program:
     return asked, check
 
 
-@api(m.OffsetFetchRequest, where=BROKER, stored=True)
+@api(m.OffsetFetchRequest, where=BROKER, stored=True, bare=True)
 def _offset_fetch(stage: Stage, version: int) -> Program:
     name, _ = yield from asking.shared(stage)
     kind, group = m.OffsetFetchRequest, stage.name()
@@ -896,7 +921,7 @@ def _write_markers(stage: Stage, version: int) -> Program:
     return m.WriteTxnMarkersRequest(markers=[]), fits_nothing
 
 
-@api(m.DescribeTransactionsRequest, where=BROKER, stored=True)
+@api(m.DescribeTransactionsRequest, where=BROKER, stored=True, bare=True)
 def _describe_transactions(stage: Stage, version: int) -> Program:
     yield from ()
     name = stage.name()
@@ -910,7 +935,13 @@ def _describe_transactions(stage: Stage, version: int) -> Program:
 
 
 def _add(
-    request: type, part: str, title: str, program: Callable[[Stage], Program], since: str = ""
+    request: type,
+    part: str,
+    title: str,
+    program: Callable[[Stage], Program],
+    *,
+    since: str = "",
+    level: Level = Level.MUST,
 ) -> None:
     how, name = _APIS[request], spec(request).name
     add(
@@ -918,7 +949,7 @@ def _add(
             id=f"apis.{name.removesuffix('Request')}.{part}",
             group="apis",
             title=title,
-            level=Level.MUST,
+            level=level,
             sources=f"{name}.json",
             rows=(),
             where=Where.EACH if len(how.where) > 1 else how.where[0],
@@ -1144,10 +1175,23 @@ def _enter(request: type, how: Api) -> None:
         title = f"{name} v{version} is answered as that version"
         # Of a release that is not known it is no demand.
         since = "3.4" if version < _ANSWERED_FROM.get(request, 0) else ""
-        _add(request, str(version), title, _program(request, version, tags=False), since)
+        _add(request, str(version), title, _program(request, version, tags=False), since=since)
     if what.flexible(what.max_version):
         title = f"{name}: unknown tagged fields in each struct are skipped"
         _add(request, "tags", title, _newest_tagged(request))
+    if how.bare:
+        title = f"{name}: what is refused has no values but those of the request"
+        _add(request, "bare", title, _bare(request), level=Level.HABIT)
+
+
+def _bare(request: type) -> Callable[[Stage], Program]:
+    def program(stage: Stage) -> Program:
+        for version in stage.versions(request):
+            if version >= _ANSWERED_FROM.get(request, 0):
+                asked, _ = yield from _APIS[request].maker(stage, version)
+                bare(asked, (yield Ask(asked, version)).message)
+
+    return program
 
 
 def _newest_tagged(request: type) -> Callable[[Stage], Program]:

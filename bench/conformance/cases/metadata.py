@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from bench.conformance.asking import created, metadata, several, shared, shown
+from bench.conformance.asking import ON_TOPIC, created, metadata, several, shared, shown
 from bench.conformance.case import Ask, Level, Program, Stage, Where, case, code, holds, only, same
 from wire import messages as m
 
@@ -150,7 +150,9 @@ def operations(stage: Stage) -> Program:
             told = topic.topic_authorized_operations != NO_OPERATIONS
             same(f"whether Metadata v{version} tells operations", told, asked_for)
             if asked_for and stage.facts.authorizer is False:
-                same("operations without an authorizer", topic.topic_authorized_operations, 3_576)
+                same(
+                    "operations without an authorizer", topic.topic_authorized_operations, ON_TOPIC
+                )
     for version in [one for one in stage.versions(m.MetadataRequest) if 8 <= one <= 10]:
         told = (yield Ask(metadata(name), version)).message.cluster_authorized_operations
         same(f"operations on the cluster of Metadata v{version}", told, NO_OPERATIONS)
@@ -205,6 +207,8 @@ def controller_endpoints(stage: Stage) -> Program:
         answer = (yield Ask(m.DescribeClusterRequest(endpoint_type=2), 1)).message
         code("DescribeCluster of controllers", answer.error_code, 0)
         same("the endpoint type", answer.endpoint_type, 2)
+        told = answer.cluster_authorized_operations
+        same("authorised operations, not asked for", told, NO_OPERATIONS)
         ids = [one.broker_id for one in answer.brokers]
         holds("the active controller", answer.controller_id in ids, "one of those listed", answer)
         if stage.facts.cluster_id:

@@ -20,6 +20,7 @@ from bench.conformance.case import (
     only,
     same,
 )
+from bench.conformance.echo import bare
 from wire import messages as m
 from wire.batch import decode_batches
 from wire.errors import DecodeError
@@ -95,14 +96,36 @@ def describe(stage: Stage) -> Program:
             for one in answer.nodes:
                 holds("a node's listeners", one.listeners, "at least one", one)
     if stage.here is Where.BROKER and Where.CONTROLLER in stage.facts.ranges:
-        told = (first.leader_id, first.leader_epoch)
+        yield from _as_the_controller()
 
-        def agree(message: Any) -> bool:
-            part = only("partitions", only("topics", message.topics).partitions)
-            return (part.leader_id, part.leader_epoch) == told
 
-        what = f"the controller tells leader and epoch {told}, as the broker does"
-        yield from eventually(what, description(), agree, at=Where.CONTROLLER)
+def _as_the_controller() -> Program:
+    """Demand that the controller tells what a broker does, and no lower offsets after it."""
+    first = (yield Ask(description())).message
+    told = only("partitions", only("topics", first.topics).partitions)
+    leader = (told.leader_id, told.leader_epoch)
+
+    def agree(message: Any) -> bool:
+        part = only("partitions", only("topics", message.topics).partitions)
+        return (part.leader_id, part.leader_epoch) == leader
+
+    what = f"the controller tells leader and epoch {leader}, as the broker does"
+    then = yield from eventually(what, description(), agree, at=Where.CONTROLLER)
+    before, after = _offsets(told), _offsets(then.topics[0].partitions[0])
+    lower = {key: after[key] for key in before.keys() & after.keys() if after[key] < before[key]}
+    same(f"offsets that the controller tells, below {before}", lower, {})
+    if first.nodes and then.nodes:
+        nodes, others = (sorted(map(repr, each.nodes)) for each in (first, then))
+        same("the nodes that the controller tells", others, nodes)
+
+
+def _offsets(partition: Any) -> dict[str, int]:
+    """The high watermark, and the end of each replica's log."""
+    ends = [*partition.current_voters, *partition.observers]
+    return {
+        "the high watermark": partition.high_watermark,
+        **{f"the end of {one.replica_id}": one.log_end_offset for one in ends},
+    }
 
 
 @case(
@@ -197,6 +220,9 @@ def fetched(stage: Stage, version: int, **changes: Any) -> Program:
     )
     partition = only("partitions", topic.partitions)
     same("the partition", partition.partition_index, 0)
+    # Default values of FetchResponse.json: they are of brokers that store records.
+    of_records = (answer.session_id, partition.last_stable_offset, partition.preferred_read_replica)
+    same("session, last stable offset, preferred replica of the log", of_records, (0, -1, -1))
     return partition
 
 
@@ -228,15 +254,17 @@ def _there(stage: Stage, now: int, told: Any) -> Program:
     "Fetch of the metadata log gives whole batches from the offset on, up to its end",
     sources=f"{_CLIENT}.handleFetchRequest",
     where=Where.CONTROLLER,
-    asks=(m.FetchRequest,),
+    asks=(m.FetchRequest, m.DescribeQuorumRequest),
 )
 def observe(stage: Stage) -> Program:
     version = newest(stage)
     now = yield from epoch(stage, version)
+    ends = _offsets((yield from described()))
     result = yield from fetched(stage, version, current_leader_epoch=now)
     if result.snapshot_id.end_offset >= 0:
         yield from _there(stage, now, result.snapshot_id)
         raise NotOffered("the log's start is in a snapshot")
+    same("the start of a log without a snapshot", result.log_start_offset, 0)
     offset, last = 0, 0
     for _ in range(_PATIENCE):
         result = yield from fetched(
@@ -244,7 +272,8 @@ def observe(stage: Stage) -> Program:
         )
         code("Fetch", result.error_code, 0)
         same("the diverging epoch of a log that agrees", result.diverging_epoch.end_offset, -1)
-        same("the snapshot where the log is whole", result.snapshot_id.end_offset, -1)
+        snapshot = (result.snapshot_id.end_offset, result.snapshot_id.epoch)
+        same("the snapshot where the log is whole", snapshot, (-1, -1))
         if not result.records:
             break
         try:
@@ -262,13 +291,13 @@ def observe(stage: Stage) -> Program:
                 one.leader_epoch,
             )
             offset, last = one.last_offset + 1, one.leader_epoch
+    else:
+        raise NotOffered("the log grows faster than it is read")
     holds("the end of the log", offset > 0, "above 0", offset)
-    holds(
-        "the high watermark",
-        result.high_watermark <= offset + 50,
-        "about the end",
-        result.high_watermark,
-    )
+    beyond = {key: one for key, one in ends.items() if one > offset}
+    same(f"offsets of DescribeQuorum above {offset}, the end of the log", beyond, {})
+    got = result.high_watermark
+    holds("the high watermark", got <= offset, f"at most {offset}, the end of the log", got)
 
 
 @case(
@@ -389,6 +418,41 @@ def snapshots(stage: Stage) -> Program:
         code(f"FetchSnapshot of {what}: as a whole", answer.error_code, 0)
         result = only("partitions", only("topics", answer.topics).partitions)
         code(f"FetchSnapshot of {what}", result.error_code, expected)
+        bare(request, answer)
+
+
+@case(
+    "Fetch, FetchSnapshot and DescribeCluster tell the same leader, epoch and address",
+    sources=f"KIP-595, KIP-853; {_CLIENT[9:]}.addQuorumLeader; SharedServer.startForController",
+    where=Where.CONTROLLER,
+    asks=(m.FetchSnapshotRequest, m.FetchRequest),
+)
+def led(stage: Stage) -> Program:
+    version = newest(stage)
+    now = yield from epoch(stage, version)
+    log = (yield Ask(fetch(stage, version, current_leader_epoch=now), version)).message
+    one = only("partitions", only("topics", log.responses).partitions).current_leader
+    nodes = [(node.node_id, node.host, node.port) for node in log.node_endpoints]
+    ids = {id_ for id_, *_ in nodes}
+    holds("the nodes", ids <= {one.leader_id}, f"{one.leader_id} alone", nodes)
+    if nodes and (stage.facts.offers(stage.here, m.DescribeClusterRequest) or (0, 0))[1]:
+        told = (yield Ask(m.DescribeClusterRequest(endpoint_type=2), lowest=1)).message
+        listed = [(node.broker_id, node.host, node.port) for node in told.brokers]
+        mine = [node for node in listed if node[0] == one.leader_id]
+        same("the leader by DescribeCluster, if it is registered", mine or nodes, nodes)
+    kind = m.FetchSnapshotRequest
+    none = kind.SnapshotId(end_offset=1 << 50, epoch=now)
+    part = kind.PartitionSnapshot(partition=0, current_leader_epoch=now, snapshot_id=none)
+    topics = [kind.TopicSnapshot(name=LOG, partitions=[part])]
+    answer = yield Ask(kind(cluster_id=stage.facts.cluster_id or None, topics=topics))
+    if answer.message.error_code == -1:
+        raise NotOffered("Kafka 3.9 cannot write an answer without records")
+    other = only("partitions", only("topics", answer.message.topics).partitions).current_leader
+    leaders = [(each.leader_id, each.leader_epoch) for each in (other, one)]
+    same("leader and epoch by FetchSnapshot", *leaders)
+    if version >= 17 and answer.version >= 1:
+        found = [(node.node_id, node.host, node.port) for node in answer.message.node_endpoints]
+        same("the nodes by FetchSnapshot", found, nodes)
 
 
 # ------------------------------------------------------------------ what a stranger says
@@ -462,7 +526,8 @@ def old_epochs(stage: Stage) -> Program:
         code(f"{kind.__name__}: as a whole", answer.error_code, 0)
         result = only("partitions", only("topics", answer.topics).partitions)
         code(f"{kind.__name__} in epoch {old} of {before.leader_epoch}", result.error_code, 74)
-        same("the leader epoch in the answer", result.leader_epoch, before.leader_epoch)
+        told = (result.leader_id, result.leader_epoch)
+        same("the leader in the answer", told, (before.leader_id, before.leader_epoch))
         if kind is m.VoteRequest:
             same("whether the vote is granted", result.vote_granted, False)
     yield from unmoved(before)

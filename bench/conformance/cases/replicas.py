@@ -222,7 +222,7 @@ def reassignment(stage: Stage) -> Program:
         same("the partition that moves", part.partition_index, 0)
         same("adding replicas", tuple(part.adding_replicas), (c.id,))
         same("removing replicas", tuple(part.removing_replicas), (a.id,))
-        same("replicas", sorted(part.replicas), sorted((a.id, b.id, c.id)))
+        same("replicas: the target, then the removed", tuple(part.replicas), (c.id, b.id, a.id))
     same(
         "results of the end", results((yield Ask(moved({name: {0: None}}))).message), {(name, 0): 0}
     )

@@ -55,11 +55,18 @@ def not_allowed(stage: Stage) -> Program:
         raise NotOffered("judged where there is neither TLS nor a login")
     answer = (yield Ask(creation(), lowest=3)).message
     code("CreateDelegationToken", answer.error_code, 64)
+    times = (answer.issue_timestamp_ms, answer.expiry_timestamp_ms, answer.max_timestamp_ms)
+    same("times of no token", times, (-1, -1, -1))
+    owner = (answer.principal_type, answer.principal_name)
+    requester = (answer.token_requester_principal_type, answer.token_requester_principal_name)
+    same("the owner, where none is named", owner, requester)
     for asked in (
         m.RenewDelegationTokenRequest(hmac=b"none", renew_period_ms=1),
         m.ExpireDelegationTokenRequest(hmac=b"none", expiry_time_period_ms=-1),
     ):
-        code(type(asked).__name__, (yield Ask(asked)).message.error_code, 64)
+        answer = (yield Ask(asked)).message
+        code(type(asked).__name__, answer.error_code, 64)
+        same("the expiry of no token", answer.expiry_timestamp_ms, -1)
 
 
 @case(

@@ -69,6 +69,8 @@ def create(stage: Stage) -> Program:
         same("source of retention.ms", told["retention.ms"].config_source, 1)
         secret = [one.name for one in told.values() if one.is_sensitive]
         same("sensitive configs of a topic", secret, [])
+        fixed = [one.name for one in told.values() if one.read_only]
+        same("read-only configs of a topic", fixed, [])
     topic = yield from shown(stage, name, lambda one: len(one.partitions) == partitions)
     if told:
         yield from _as_described(stage, name, told)

@@ -235,6 +235,11 @@ def parted(message: Any, version: int) -> None:
         one.diverging_epoch.epoch, one.diverging_epoch.end_offset = 0, 1
 
 
+def beyond_the_end(message: Any, version: int) -> None:
+    for one in results(message, "responses", "partitions"):
+        one.high_watermark += 1
+
+
 B, C = "broker", "controller"
 RESULTS, TOPICS = "results", "topics"
 PLANTS: list[tuple[str, str, Plant, str]] = [
@@ -419,6 +424,43 @@ PLANTS: list[tuple[str, str, Plant, str]] = [
         "observers hidden",
         "quorum.observers",
         answering(m.DescribeQuorumRequest, each(TOPICS, "partitions", observers=[])),
+        C,
+    ),
+    (
+        "other addresses",
+        "quorum.describe",
+        answering(m.DescribeQuorumRequest, each("nodes", "listeners", port=1)),
+        B,
+    ),
+    ("beyond the end", "quorum.observe", answering(m.FetchRequest, beyond_the_end), C),
+    (
+        "another leader's address",
+        "quorum.led",
+        answering(m.FetchSnapshotRequest, each("node_endpoints", port=1)),
+        C,
+    ),
+    (
+        "a snapshot's place",
+        "quorum.snapshots",
+        answering(m.FetchSnapshotRequest, each(TOPICS, "partitions", position=1)),
+        C,
+    ),
+    (
+        "a folder twice",
+        "apis.DescribeLogDirs.4",
+        answering(m.DescribeLogDirsRequest, twice(RESULTS)),
+        B,
+    ),
+    (
+        "an offset of nothing",
+        "apis.Produce.bare",
+        answering(m.ProduceRequest, each("responses", "partition_responses", base_offset=0)),
+        B,
+    ),
+    (
+        "the time of no token",
+        "tokens.not_allowed",
+        answering(m.CreateDelegationTokenRequest, setting(issue_timestamp_ms=0)),
         C,
     ),
     ("torn batches", "quorum.observe", answering(m.FetchRequest, half_the_records), C),

@@ -20,7 +20,7 @@ from emulator.testing import Cluster
 from tests.unit.conformance.faulty import Plant, Proxy
 from tests.unit.conformance.plants import PLANTS, WITH_ACLS
 
-pytestmark = pytest.mark.slow  # clusters of processes, each under 71 faults
+pytestmark = pytest.mark.slow  # clusters of processes, each under 78 faults
 ROOT = Path(__file__).resolve().parents[3]
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
