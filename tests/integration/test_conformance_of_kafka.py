@@ -89,5 +89,5 @@ def test_kafka_with_an_authorizer_and_one_broker_fails_nothing(tmp_path: Path) -
         ]
     assert failures(report) == []
     assert report.groups["acls"]["passed"] >= 8
-    assert report.groups["records"]["passed"] == 2
+    assert report.groups["records"]["passed"] == 5
     assert missed == [], "faults of records that no case found"

@@ -571,6 +571,11 @@ def moved_by_one(message: Any, version: int) -> None:
         one.base_offset += one.base_offset > 0
 
 
+def nearer(message: Any, version: int) -> None:
+    for one in results(message, TOPICS, "partitions"):
+        one.offset -= one.offset == 5
+
+
 WITH_RECORDS: list[tuple[str, str, Plant, str]] = [
     ("damaged records", "records.round_trip", answering(m.FetchRequest, last_byte), B),
     ("half the records", "records.round_trip", answering(m.FetchRequest, half_the_records), B),
@@ -578,7 +583,49 @@ WITH_RECORDS: list[tuple[str, str, Plant, str]] = [
     (
         "another end",
         "records.round_trip",
-        answering(m.ListOffsetsRequest, each(TOPICS, "partitions", offset=4)),
+        answering(m.ListOffsetsRequest, nearer),
+        B,
+    ),
+    (
+        "no stable offset",
+        "records.round_trip",
+        answering(m.FetchRequest, each("responses", "partitions", last_stable_offset=4)),
+        B,
+    ),
+    (
+        "another start",
+        "records.deleted",
+        answering(m.DeleteRecordsRequest, each(TOPICS, "partitions", low_watermark=1)),
+        B,
+    ),
+    (
+        "another epoch's end",
+        "records.deleted",
+        answering(m.OffsetForLeaderEpochRequest, each(TOPICS, "partitions", end_offset=4)),
+        B,
+    ),
+    (
+        "another assignment",
+        "records.group",
+        answering(m.SyncGroupRequest, setting(assignment=b"none")),
+        B,
+    ),
+    (
+        "another offset",
+        "records.group",
+        answering(m.OffsetFetchRequest, each("groups", TOPICS, "partitions", committed_offset=4)),
+        B,
+    ),
+    (
+        "a group of another kind",
+        "records.group",
+        answering(m.DescribeGroupsRequest, each("groups", protocol_type="connect")),
+        B,
+    ),
+    (
+        "another producer",
+        "records.transaction",
+        answering(m.DescribeTransactionsRequest, each("transaction_states", producer_id=77)),
         B,
     ),
     (
