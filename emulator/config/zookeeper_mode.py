@@ -64,6 +64,10 @@ def known(text: str, release: str = "3.9") -> str:
 IBP: Final = "inter.broker.protocol.version"
 CONNECT: Final = "zookeeper.connect"
 MIGRATION: Final = "zookeeper.metadata.migration.enable"
+KEYS: Final = (
+    "zookeeper.metadata.migration.enable, controller.quorum.voters and controller.listener.names"
+)
+"""What a broker in ZooKeeper mode has for the migration alone."""
 IBP_MIN: Final = (2, 7)
 MIGRATION_IBP_MIN: Final = (3, 4)
 _IBP: Final = re.compile(r"([1-9])\.([0-9])(?:-IV([0-9]))?")

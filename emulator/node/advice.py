@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from emulator.config.zookeeper_mode import KEYS
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.status import Status
@@ -19,7 +20,7 @@ BACK: Final = (
     "kraft-bridge rollback --yes --config FILES, with the files of all controllers: it stops them "
     "and gives /controller back, which is not to be deleted by hand"
 )
-RESTART: Final = "restart every broker without the keys of the migration"
+RESTART: Final = f"restart every broker without {KEYS}"
 
 
 _STUCK: Final = frozenset({"refused", "deposed"})
@@ -110,7 +111,7 @@ def cost(image: Image, found: Status, leader_epoch: int, *, leads: bool = True) 
     if found.phase in _STUCK:
         return f"Not known to this controller, as it is {found.phase}. {PLAN} shows the steps."
     if image.migration_state != MigrationState.MIGRATION:
-        kept = "ZooKeeper still has everything: nothing was copied yet."
+        kept = "ZooKeeper still has everything: no copy is complete."
         return f"{kept} To go back: {BACK}. Then {RESTART}."
     steps = []
     if not leads:

@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from emulator.config.words import folded
+from emulator.config.zookeeper_mode import KEYS
 from emulator.migration.phases import Ahead
 from emulator.migration.side import BEHIND
 from emulator.migration.taking_over.preconditions import Why
@@ -36,7 +37,7 @@ from emulator.operations.rollback.course import (
     files_of,
 )
 from emulator.operations.rollback.phases import RollbackPhase, phase_of
-from emulator.operations.rollback.situation import KEYS, Situation
+from emulator.operations.rollback.situation import Situation
 
 Document: TypeAlias = Mapping[str, Any]
 """``/status`` of a controller, as tools/status.toml describes it."""

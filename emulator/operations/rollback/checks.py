@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from emulator.config.zookeeper_mode import KEYS
 from emulator.operations.preflight.engine import Finding, Severity, finding
 from emulator.operations.preflight.node_file import number
 from emulator.operations.preflight.stage import emptied
 from emulator.operations.rollback.losses import LOSSES, losses
 from emulator.operations.rollback.phases import RollbackPhase
-from emulator.operations.rollback.situation import KEYS, Situation
+from emulator.operations.rollback.situation import Situation
 from emulator.znodes import controller, migration, own
 from emulator.znodes.controller import EPOCH_MAX
 from emulator.znodes.tree import ZnodeError

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 from emulator.config.listeners import HostPort
 from emulator.migration.tree_diff import Difference
@@ -16,11 +16,6 @@ from emulator.operations.rollback import missing
 from emulator.operations.rollback.missing import FolderEnd
 from emulator.znodes import controller, own
 from emulator.znodes.own import OwnZnode
-
-KEYS: Final = (
-    "zookeeper.metadata.migration.enable, controller.quorum.voters and controller.listener.names"
-)
-"""What a broker in ZooKeeper mode has for the migration alone."""
 
 # Whether a controller runs, by the lock of its folder and by its address.
 #
@@ -253,8 +248,8 @@ class Situation:
     def with_keys(self) -> tuple[int, ...]:
         """Brokers in ZooKeeper mode that have not registered again since the rollback, ascending.
 
-        They were not restarted since, and have ``KEYS``. One that has registered may have been
-        restarted with them: no znode shows that.
+        They were not restarted since, and have ``zookeeper_mode.KEYS``. One that has registered
+        may have been restarted with them: no znode shows that.
         """
         marked_ms = self._written_ms(own.PATH) if self.marked else None
         found = ((one, self._written_ms(f"/brokers/ids/{one}")) for one in self.survey.live_brokers)

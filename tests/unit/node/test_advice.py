@@ -100,7 +100,7 @@ def _told(**more: Any) -> Any:
             _told(),
             True,
             (
-                "ZooKeeper still has everything: nothing was copied yet. "
+                "ZooKeeper still has everything: no copy is complete. "
                 f"To go back: {BACK}. Then {RESTART}."
             ),
         ),

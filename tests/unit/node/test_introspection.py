@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from emulator.commands.rollback.looking import StatusRead
+from emulator.config.zookeeper_mode import KEYS
 from emulator.controller.result import ApiError, RefusedAttempt, Registering
 from emulator.controller.rules.finalisation import Lack
 from emulator.metadata.migration_state import FinalisationMark, MarkKind, MigrationState, record_of
@@ -229,7 +230,7 @@ def test_what_going_back_costs_is_said_in_each_phase(node: Node) -> None:
         return advice.cost(image, told, node.raft.leader_epoch)
 
     kraft = r.RegisterBrokerRecord(broker_id=1)
-    assert "nothing was copied yet" in cost(MigrationState.PRE_MIGRATION)
+    assert "no copy is complete" in cost(MigrationState.PRE_MIGRATION)
     dual = cost(MigrationState.MIGRATION, kraft, lag_changed_records=7)
     assert dual.startswith("7 changes are not in ZooKeeper yet; no change is lost")
     assert "1 broker is in KRaft mode" in dual
@@ -240,7 +241,7 @@ def test_what_going_back_costs_is_said_in_each_phase(node: Node) -> None:
     assert "compared. Then kraft-bridge rollback --yes --config FILES" in hybrid
     nothing = cost(MigrationState.MIGRATION, lag_changed_records=0)
     assert nothing.startswith("Now: kraft-bridge rollback --yes --config FILES")
-    assert nothing.endswith("At the end restart every broker without the keys of the migration.")
+    assert nothing.endswith(f"At the end restart every broker without {KEYS}.")
     low = cost(MigrationState.MIGRATION, zk_epoch=node.raft.leader_epoch - 1)
     assert f"It raises /controller_epoch to {node.raft.leader_epoch} at least" in low
     assert "finalised" in cost(MigrationState.POST_MIGRATION, may_roll_back=False)
