@@ -221,3 +221,125 @@ def test_what_a_node_says_of_its_folders_has_the_names_of_the_files() -> None:
         places = one.values["log.dirs"].split(",")
         text = files.as_given(" ".join(f"{x}/meta.properties" for x in places))
         assert text == " ".join(f"/data/{one.node_id}/{x}/meta.properties" for x in range(5))
+
+
+def test_what_is_known_of_folders_is_in_them() -> None:
+    meta = {"version": "0", "broker.id": "7"}
+    survey = clean("plain")
+    files = [
+        replace(one, values={**one.values, "log.dirs": "/a, /b/"}, metas={"/b/": meta})
+        for one in survey.brokers
+    ]
+    for one in mapped(replace(survey, properties=files, targets=[])).brokers:
+        assert one.metas == {Path(one.values["log.dirs"].split(",")[1]): meta}
+
+
+@pytest.mark.parametrize(("host", "one_machine"), [("127.0.0.1", True), ("h{}", False)])
+def test_nodes_of_one_machine_share_what_they_shared(host: str, one_machine: bool) -> None:
+    survey = with_values(
+        clean("plain"),
+        lambda one: {
+            "log.dirs": "/data",
+            "listeners": f"PLAINTEXT://{host.format(one.node_id)}:9092",
+            "advertised.listeners": f"PLAINTEXT://{host.format(one.node_id)}:9092",
+        },
+    )
+    brokers = mapped(survey).brokers
+    for key in ("listeners", "log.dirs"):
+        assert (len({one.values[key] for one in brokers}) == 1) is one_machine, key
+
+
+def test_one_port_of_two_hosts_is_one_port() -> None:
+    """A node that listens on it twice cannot start."""
+    survey = with_values(
+        clean("plain"),
+        lambda one: {} if one.is_controller else {"listeners": "A://x:9092,B://y:9092,C://y:9093"},
+    )
+    for one in mapped(survey).brokers:
+        a, b, c = (x.rpartition(":")[2] for x in one.values["listeners"].split(","))
+        assert a == b != c
+
+
+def test_the_address_of_a_broker_without_a_file_is_known() -> None:
+    survey = clean("plain")
+    some = [one for one in survey.properties if one.node_id != 2]
+    files = mapped(replace(survey, properties=some, targets=[]))
+    assert [*files.taken.values()] == [2]
+    taker = replace(some[0], values={**some[0].values, "advertised.listeners": "A://KAFKA-2:9092"})
+    files = mapped(replace(survey, properties=[taker, *some[1:]], targets=[]))
+    (place,) = files.taken
+    told = next(one for one in files.brokers if one.name == taker.name)
+    assert told.values["advertised.listeners"] == f"A://{place}"
+
+
+def test_settings_of_tls_stay_and_certificates_are_made_up() -> None:
+    survey = with_values(
+        clean("operated"),
+        lambda _one: {
+            "ssl.client.auth": "required",
+            "ssl.keystore.password": "hunter2",
+            "listener.name.tls-9093.ssl.keystore.location": "/etc/tls.jks",
+            "ssl.truststore.location": "/etc/trust.jks",
+        },
+    )
+    for given, here in pairs(survey):
+        assert here.values["ssl.client.auth"] == "required"
+        assert "ssl.keystore.password" not in here.values
+        assert here.values["listener.name.tls-9093.ssl.keystore.location"] == "/k"
+        assert here.values["ssl.truststore.location"] == "/t"
+        more = ";User:ANONYMOUS;User:CN=rehearsal" if given.is_controller else ""
+        assert here.values["super.users"] == f"{given.get('super.users')}{more}"
+
+
+def controllers_by(mechanism: str, users: frozenset[tuple[str, int]] = frozenset()) -> OwnFiles:
+    """Nobody's file has a login to the controllers; ``users``: of a controller's folder."""
+    survey = with_values(
+        clean("plain"),
+        lambda _one: {
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+            "sasl.mechanism.controller.protocol": mechanism,
+            "listener.name.controller.sasl.enabled.mechanisms": mechanism,
+        },
+    )
+    (folder,) = survey.folders
+    return mapped(replace(survey, folders=(replace(folder, users=users),)))
+
+
+def test_logins_that_a_jvm_has_from_elsewhere_are_made_up() -> None:
+    files = controllers_by("PLAIN")
+    key = "listener.name.controller.plain.sasl.jaas.config"
+    made = {one.values[key] for one in (*files.controllers, *files.brokers, *files.targets)}
+    assert len(made) == 1
+    assert "CONTROLLER:SASL_PLAINTEXT" in files.brokers[0].values["listener.security.protocol.map"]
+
+
+@pytest.mark.parametrize(
+    ("users", "open_"), [(frozenset({("alice", 1)}), True), (frozenset(), False)]
+)
+def test_scram_is_left_out_unless_it_is_known_that_there_is_no_user(
+    users: frozenset[tuple[str, int]], open_: bool
+) -> None:
+    for one in controllers_by("SCRAM-SHA-256", users).brokers:
+        protocols = one.values["listener.security.protocol.map"].split(",")
+        assert ("CONTROLLER:PLAINTEXT" in protocols) is open_
+
+
+def test_what_kafka_refuses_stays_as_it_is_without_its_secrets() -> None:
+    key = "listener.name.x.plain.sasl.jaas.config"
+    wrong = {
+        "advertised.listeners": "PLAINTEXT://0.0.0.0:9092",
+        "zookeeper.connect": "zk1:2181/kafka/",
+        key: f'{PLAIN_LOGIN} required password="hunter2',
+    }
+    survey = with_values(clean("plain"), lambda one: {} if one.is_controller else wrong)
+    for one in mapped(survey).brokers:
+        assert one.values["advertised.listeners"] == wrong["advertised.listeners"]
+        assert one.values["zookeeper.connect"] == "127.0.0.1:1/kafka/"
+        assert "hunter2" not in one.values[key]
+        assert one.values[key]
+
+
+def test_controllers_of_a_dynamic_quorum_have_its_voters() -> None:
+    (one,) = mapped(clean("guide")).controllers
+    where = one.values["listeners"].partition("://")[2]
+    assert one.values["controller.quorum.voters"] == f"3000@{where}"

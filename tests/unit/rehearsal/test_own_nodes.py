@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import json
 import os
 import sys
 from collections import Counter
@@ -227,6 +228,68 @@ def test_a_chroot_that_no_zookeeper_takes_is_refused(chroot: str) -> None:
     refused = one.read(own_nodes.files_of(spoilt, here)).refused
     assert len(refused) == len(files)
     assert all("zookeeper.connect: a name in the chroot" in one for one in refused)
+
+
+def refusing(error: str, times: int) -> dict[str, Any]:
+    one = {"broker": 1, "times": times, "error": error, "text": "why", "remedy": "do"}
+    return status() | {"refusals": [one]}
+
+
+@pytest.mark.parametrize(
+    ("error", "times", "said"),
+    [
+        ("INCONSISTENT_CLUSTER_ID", 1, "it says no"),
+        (
+            "INCONSISTENT_CLUSTER_ID",
+            2,
+            "the controller refuses it: INCONSISTENT_CLUSTER_ID: why do",
+        ),
+        ("DUPLICATE_BROKER_REGISTRATION", 99, "it says no"),
+    ],
+)
+def test_a_refusal_is_believed_the_second_time_unless_it_passes(
+    error: str, times: int, said: str
+) -> None:
+    one = started([Controller([refusing(error, times)])], [Broker(after=10**6)])
+    assert settled(one) == [f"broker-1: {said}"]
+
+
+def test_a_controller_that_ended_is_refused_and_where_too_few_run_no_broker_is() -> None:
+    ended = Controller([None], alive=False)
+    found = settled(started([Controller([status()]), Controller([status()]), ended]))
+    assert found == ["controller: it ended"]
+    alone = started([Controller([status(active=False)]), ended], [Broker(after=10**6)])
+    assert settled(alone) == ["controller: it ended"]
+
+
+def test_a_target_needs_its_role() -> None:
+    one = started([Controller([status()])])
+    asyncio.run(one._roll([OwnFile("target", 1, LISTENS)], around(), copied=True))
+    assert one._found.refused == ["target: process.roles=broker is required in KRaft mode"]
+
+
+def test_nodes_are_started_below_their_chroot() -> None:
+    survey = clean("three controllers below a chroot")
+    assert own_nodes._chroot(survey) == "/kafka/prod"
+    controllers = [one for one in survey.properties if one.is_controller]
+    assert own_nodes._chroot(replace(survey, properties=controllers, targets=[])) == "/kafka/prod"
+
+
+def test_of_two_brokers_with_one_address_the_second_is_refused() -> None:
+    ends = {"1": ["A://h:1"], "2": ["A://h:2", "B://h:1"], "3": ["A://live:9"], "4": ["A://h:4"]}
+
+    def answer(value: object) -> Any:
+        return SimpleNamespace(get=lambda timeout: value)
+
+    client: Any = SimpleNamespace(
+        get_children_async=lambda _path: answer([*ends]),
+        get_async=lambda path: answer(
+            (json.dumps({"endpoints": ends[path.rpartition("/")[2]]}).encode(), None)
+        ),
+    )
+    one = started([Controller([status()])])
+    one._look_at_addresses(client, {"live:9": 7})
+    assert [x.partition(":")[0] for x in one._found.refused] == ["2", "3"]
 
 
 # ---------------------------------------------------------------- what is left behind
