@@ -19,6 +19,7 @@ from emulator.servers.zk_dump import is_secret_config
 
 IDS: Final = "/brokers/ids/"
 NEWEST: Final = "3.9"
+LOGIN_KEY: Final = "kraftbridge.zookeeper.digest"
 IBP: Final = "inter.broker.protocol.version"
 _BETWEEN: Final = "inter.broker.listener.name"
 _BETWEEN_PROTOCOL: Final = "security.inter.broker.protocol"
@@ -266,12 +267,16 @@ def _numbers(release: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What a broker is started beside: ZooKeeper, and the voters of one attempt."""
+    """What a broker is started beside: ZooKeeper, and the voters of one attempt.
+
+    ``login``: to ZooKeeper, ``user:password``; empty: none.
+    """
 
     zookeeper: str
     voters: str
     controller_listener: str
     attempt: int
+    login: str = ""
 
 
 def properties(
@@ -306,6 +311,8 @@ def properties(
         found.pop(IBP, None)
         return found | {"process.roles": "broker", "node.id": str(broker.id)}
     found |= {"broker.id": str(broker.id), "zookeeper.connect": around.zookeeper}
+    if around.login:
+        found[LOGIN_KEY] = around.login
     if mode is BrokerMode.MIGRATION:
         found["zookeeper.metadata.migration.enable"] = "true"
     return found

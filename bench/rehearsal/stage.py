@@ -59,6 +59,7 @@ class RehearsalStage:
         properties: more of each controller.
         elsewhere: controllers look below a chroot where nothing is.
         own: nodes with files of production; None: there is no file.
+        login: of brokers to ZooKeeper, ``user:password``; empty: none.
     """
 
     def __init__(
@@ -71,8 +72,10 @@ class RehearsalStage:
         *,
         elsewhere: bool = False,
         own: OwnNodes | None = None,
+        login: str = "",
     ) -> None:
         self.own = own
+        self._login = login
         self._chroot = ELSEWHERE if elsewhere else ""
         self.folder = folder
         self._plan = plan
@@ -121,7 +124,8 @@ class RehearsalStage:
         self.zk.heap = f"{_HEAP_MIB + count // _ZNODES_PER_MIB}m"
         self.zk.start().wait_started()
         logging.getLogger("kazoo").addHandler(logging.NullHandler())
-        self._client = KazooClient(self.zk.hosts, timeout=_SESSION_S)
+        logins = [("digest", self._login)] if self._login else []
+        self._client = KazooClient(self.zk.hosts, timeout=_SESSION_S, auth_data=logins)
         self._client.start(timeout=PATIENCE_S)
         return self._client
 
@@ -215,7 +219,8 @@ class RehearsalStage:
     def around(self) -> Around:
         """What brokers are started beside."""
         voters = "" if self.controllers is None else self.controllers.voters
-        return Around(self.zk.hosts, voters, self._plan.controller_listener, self.attempt)
+        name = self._plan.controller_listener
+        return Around(self.zk.hosts, voters, name, self.attempt, self._login)
 
     @property
     def files(self) -> list[str]:

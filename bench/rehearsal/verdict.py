@@ -129,7 +129,7 @@ NOT_SHOWN: Final = (
     "what a JVM or a disk decides: keystores, values that Kafka alone reads (preflight looks)",
     "records, consumer groups, transactions: emulated brokers store none",
     "TLS and logins after 'own files': every listener is PLAINTEXT on 127.0.0.1 from then on",
-    "access rules of ZooKeeper: everybody may read and write its copy",
+    "logins to ZooKeeper: whoever is named by most access rules is taken for the brokers'",
 )
 """What no rehearsal with emulated brokers shows."""
 _HEAD: Final = (

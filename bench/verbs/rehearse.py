@@ -250,7 +250,9 @@ def _played(prepared: Prepared, folder: Path, going_on: GoingOn | None) -> None:
     from bench.lines import changes_a_second
     from bench.rehearsal.evidence import Evidence
     from bench.rehearsal.phases import PHASES
+    from bench.rehearsal.plan import LOGIN_KEY
     from bench.rehearsal.progress import Progress
+    from bench.rehearsal.rights import LOGIN
     from bench.rehearsal.run import play
     from bench.rehearsal.stage import RehearsalStage
     from bench.rehearsal.verdict import OF_THE_RUN
@@ -276,9 +278,10 @@ def _played(prepared: Prepared, folder: Path, going_on: GoingOn | None) -> None:
             prepared.plan,
             brokers,
             prepared.cluster_id,
-            prepared.controllers,
+            {**prepared.controllers, **({LOGIN_KEY: LOGIN} if prepared.controllers_login else {})},
             elsewhere=prepared.elsewhere,
             own=prepared.own,
+            login=LOGIN if prepared.login else "",
         ) as stage,
     ):
         progress.note(

@@ -19,6 +19,7 @@ from bench.rehearsal.evidence import sha256_of
 from bench.rehearsal.names import Names
 from bench.rehearsal.plan import NodeFile, Plan, PlanError
 from bench.rehearsal.real_trip import predicted
+from bench.rehearsal.rights import owner, restricted
 from bench.rehearsal.verdict import Rehearsal
 from bench.rehearsal.znodes import LoadedZnode, loadable
 from bench.verbs.own_nodes import StartedFiles, chroot_of
@@ -31,6 +32,7 @@ from emulator.controller.tables.config_defs import topic_configs
 from emulator.io import log_output
 from emulator.io.printable import printable, sentence
 from emulator.operations.preflight import report as preflight
+from emulator.operations.preflight.contents import login_elsewhere
 from emulator.operations.preflight.engine import RULES, Finding, printed
 from emulator.operations.preflight.node_file import CONNECT, Properties
 from emulator.operations.preflight.report import PreflightReport
@@ -70,6 +72,9 @@ _DYNAMIC: Final = frozenset(
     }
 )
 """Configs of brokers that are no properties."""
+_LOGIN_ELSEWHERE: Final = (
+    "that the controllers may write every znode: their login to ZooKeeper is in no file given"
+)
 _SHOWN_BY: Final = "kraft-bridge preflight names it"
 
 
@@ -115,6 +120,10 @@ class Prepared:
     """The controllers are to look below another chroot."""
     own: StartedFiles | None = field(default=None, repr=False)
     """Nodes with files of their own."""
+    login: bool = False
+    """Whether brokers log in to ZooKeeper."""
+    controllers_login: bool = False
+    """Whether the controllers have the brokers' login."""
 
 
 def read(
@@ -181,9 +190,13 @@ def prepared(given: Given) -> Prepared:
     found.refusals = [f"{one.znode}: {one.reason}" for one in survey.copy.refusals]
     found.assumed = [*made.assumed, *_not_looked_at(report)]
     clean = given.document if given.keep_secrets else secrets.left_out(given.document)
+    owned_by = owner(given.document)
+    known = not owned_by or not login_elsewhere(survey)
+    if not known:
+        found.assumed.append(_LOGIN_ELSEWHERE)
     whole = Prepared(
         made,
-        loadable(clean, open_acls=True).nodes,
+        _loaded(clean, owned_by if known else None),
         cluster_id,
         _of_controllers(survey, keep_secrets=given.keep_secrets),
         found,
@@ -191,6 +204,8 @@ def prepared(given: Given) -> Prepared:
         held,
         elsewhere=_chroots_differ(survey),
         own=_own(given, survey, made, cluster_id, lambda name, text: f"{name}: {text}"),
+        login=known and bool(owned_by),
+        controllers_login=owned_by in survey.identities,
     )
     if given.table is None:
         return whole
@@ -266,6 +281,12 @@ def _digest(document: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(document).encode()).hexdigest()
 
 
+def _loaded(document: Mapping[str, Any], owned_by: str | None) -> Sequence[LoadedZnode]:
+    """The znodes with their access rules; without any if it is not known who has the login."""
+    nodes = loadable(document, open_acls=True).nodes
+    return nodes if owned_by is None else restricted(nodes, document, owned_by)
+
+
 def _own(
     given: Given,
     survey: Survey,
@@ -315,7 +336,8 @@ def _anonymised(
     found = _found(replace(given, where="dump"), survey, made)
     found.blockers = [*_without_names(report, own, "blocker")]
     found.warnings = [*_without_names(report, own, "warning")]
-    found.assumed = [*made.assumed, *_not_looked_at(report)]
+    elsewhere = [one for one in whole.found.assumed if one == _LOGIN_ELSEWHERE]
+    found.assumed = [*made.assumed, *_not_looked_at(report), *elsewhere]
     reasons = {one.znode: one.reason for one in bare.copy.refusals}
     places = [names.path(one.znode) or "a znode" for one in survey.copy.refusals]
     found.refusals = [f"{place}: {reasons.get(place, _SHOWN_BY)}" for place in places]
@@ -329,7 +351,7 @@ def _anonymised(
     return replace(
         whole,
         plan=made,
-        nodes=loadable(shown, open_acls=True).nodes,
+        nodes=_loaded(shown, None if elsewhere else owner(shown)),
         cluster_id=_cluster_id(contents(shown).get("/cluster/id")),
         controllers=controllers,
         found=found,

@@ -186,6 +186,16 @@ def another_chroot(_tree: dict[str, Any], folder: Path) -> list[object]:
     return ["-c", broker, "-c", file]
 
 
+def closed(tree: dict[str, Any], folder: Path) -> list[object]:
+    """PF-B09: a login that the controllers have not may write the configs of topics."""
+    tree["nodes"]["/config/topics"]["acl"] = [[31, "sasl", "kafka"], [1, "world", "anyone"]]
+    file = folder / "controller.properties"
+    file.write_text(
+        f"{CONTROLLER}inter.broker.listener.name=INTERNAL\nzookeeper.connect=zk1:2181\n"
+    )
+    return ["-c", file]
+
+
 def no_such_listener(_tree: dict[str, Any], folder: Path) -> list[object]:
     """PF-B21: controllers reach brokers by a listener that none has."""
     file = folder / "controller.properties"
@@ -214,6 +224,7 @@ Spoil = Callable[[dict[str, Any], Path], list[object]]
         (malformed, "copy", "/config/topics/topic-"),
         (another_level, "wait", "broker 1 is refused"),
         (a_lost_broker, "copy", "77"),
+        (closed, "dual write", "/config/topics"),
         (another_chroot, "wait", "chroot"),
         (no_such_listener, "wait", "NOWHERE"),
     ],

@@ -245,7 +245,7 @@ def writable(survey: Survey) -> Iterator[Outcome]:
             lacks = _lacking(node, needed, survey.identities)
             shut.setdefault((able, lacks), []).append(path)
     common = frozenset.intersection(*(able for able, _ in shut)) if shut else frozenset()
-    if common and _login_elsewhere(survey):
+    if common and login_elsewhere(survey):
         yield NotRun(
             "B09",
             f"the tree belongs to {', '.join(sorted(common))}, and the login is in no file given: "
@@ -306,7 +306,7 @@ def _lacking(node: DumpedZnode, needed: tuple[int, ...], identities: frozenset[s
     return " and ".join(lacks)
 
 
-def _login_elsewhere(survey: Survey) -> bool:
+def login_elsewhere(survey: Survey) -> bool:
     """Whether the controllers log in to ZooKeeper, by a JAAS file or certificate that is not given.
 
     Without a controller's file nothing is known of its login.

@@ -1,0 +1,84 @@
+"""The access rules of production's ZooKeeper, for a copy in which the logins are made up: pure.
+
+Whoever is named by most znodes is taken for the login of the brokers. Here it is a digest that
+brokers have, and controllers if one of their files has that login; nobody has any other one.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from bench.rehearsal.znodes import LoadedZnode
+
+LOGIN: Final = "production:made-up"
+"""User and password of the brokers' login."""
+_NOBODY: Final = "another:made-up"
+_ALL: Final = 31
+_WORLD: Final = "world"
+
+
+def owner(document: Mapping[str, Any]) -> str:
+    """The login that most rules name, as ``scheme:user``; empty: all are about everybody.
+
+    Args:
+        document: a dump.
+    """
+    found = Counter(
+        _identity(str(scheme), str(name))
+        for entry in document["nodes"].values()
+        for _, scheme, name in entry.get("acl", ())
+        if scheme != _WORLD
+    )
+    return max(found, key=lambda one: (found[one], one), default="")
+
+
+def restricted(
+    nodes: Sequence[LoadedZnode], document: Mapping[str, Any], owned_by: str
+) -> list[LoadedZnode]:
+    """The znodes with the rules that a dump has.
+
+    Args:
+        nodes: without rules.
+        document: the dump.
+        owned_by: of :func:`owner`.
+    """
+    return [
+        replace(one, acl=_here(document["nodes"][one.path].get("acl", ()), owned_by))
+        for one in nodes
+    ]
+
+
+def _here(rules: Sequence[Sequence[Any]], owned_by: str) -> tuple[tuple[int, str, str], ...]:
+    """The rules of one znode; none if everybody may do all."""
+    if not rules or any(perms == _ALL and scheme == _WORLD for perms, scheme, _ in rules):
+        return ()
+    return tuple(
+        (int(perms), _WORLD, str(name))
+        if scheme == _WORLD
+        else (
+            int(perms),
+            "digest",
+            _digest(LOGIN if _identity(str(scheme), str(name)) == owned_by else _NOBODY),
+        )
+        for perms, scheme, name in rules
+    )
+
+
+def _identity(scheme: str, name: str) -> str:
+    """A digest is known by its user."""
+    return f"{scheme}:{name.partition(':')[0] if scheme == 'digest' else name}"
+
+
+def _digest(login: str) -> str:
+    """As ZooKeeper's DigestAuthenticationProvider writes a login into a rule.
+
+    >>> _digest("super:secret")
+    'super:lK75jTNcA+U9vtVEw5vB51mj/w4='
+    """
+    secret = base64.b64encode(hashlib.sha1(login.encode()).digest()).decode()  # noqa: S324 - ZooKeeper's own form
+    return f"{login.partition(':')[0]}:{secret}"
