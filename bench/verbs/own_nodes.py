@@ -504,8 +504,8 @@ class StartedFiles:
         waits = [one for one in self._brokers if not one.settled and not one.ended]
         states = [(one["active"], _state(one), [*_waiting(one)]) for one in statuses]
         lives = [(one.settled, one.ended, sorted(one.problems)) for one in self._brokers]
-        # While some are only about to register nobody is there.
-        passes = frozenset({"no_brokers"} if waits else ())
+        # Nobody is there while some are only about to register, or if there is no file of a broker.
+        passes = frozenset({"no_brokers"} if waits or not settled else ())
         return _Seen(
             leading,
             [text for one in statuses for text in fatal(one, ids, passes)],

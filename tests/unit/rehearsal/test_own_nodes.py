@@ -108,6 +108,13 @@ def test_controllers_alone_are_given_the_time_to_elect_one() -> None:
     assert settled(started([slow])) == []
 
 
+def test_without_a_file_of_a_broker_nobody_has_to_be_registered() -> None:
+    none = status(state="WAIT_FOR_BROKERS", why="no_brokers")
+    one = Controller([status(active=False), none])
+    assert settled(started([one])) == []
+    assert one.looks < STILL
+
+
 def test_where_nobody_is_elected_it_is_said_after_so_many_looks() -> None:
     never = Controller([status(active=False)])
     assert settled(started([never])) == [
