@@ -9,6 +9,7 @@ PY     := $(VENV)/bin/python
 ENV    := $(VENV)/.installed
 JARS   := .cache/jars/.verified
 MATRIX := .cache/jars/.matrix
+CLUSTER := .cache/jars/.cluster
 LIFE   := .cache/jars/.life
 SUITES := .cache/jars/.suites
 JOBS   ?= 2
@@ -22,7 +23,7 @@ NO_JAVA := not jars and not jvm and not spark and not slow
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test forget quick fmt lint type laws values cost sim endurance fuzz oracle chaos mutants mutation bench predict matrix life kafka-tests conformance rehearse look alerts compose images requirements package site docs uplot jars clean
+.PHONY: help demo test forget quick fmt lint type laws values cost sim endurance fuzz oracle chaos mutants mutation bench predict matrix cluster life kafka-tests conformance rehearse look alerts compose images requirements package site docs uplot jars clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r t d; \
@@ -119,6 +120,9 @@ matrix: $(ENV) $(JARS) $(MATRIX) $(SUITES) ## real brokers of all six bridge rel
 	  $(PY) -m bench.suites --short --again --failed-only --out out/kafka-tests-short || code=1; \
 	  $(PY) -m tools.recorded clients $(PY) -m bench.matrix.clients && exit $$code
 
+cluster: $(ENV) $(JARS) $(CLUSTER) ## analyses on Spark workers that share no disk with this machine, in an S3-compatible store (some minutes)
+	$(PY) -m bench.cluster
+
 life: $(ENV) $(JARS) $(LIFE) ## 17 minutes and more: 3.9.2 and 3.4.1 from ZooKeeper to brokers of 4.3, with each way back; goes on if cut
 	$(PY) -m tools.recorded life $(PY) -m bench.life
 
@@ -178,6 +182,11 @@ $(MATRIX): $(JARS) bench/matrix/clients/kafka-python-1.4.4.txt
 	$(PY) -m tools.jars matrix
 	$(PY) -m tools.clients
 	$(PY) -m tools.class_archive 3.5.2 3.6.2 3.7.2 3.8.1
+	@touch $@
+
+$(CLUSTER): $(JARS) bench/cluster.txt
+	$(PY) -m tools.jars cluster
+	$(PY) -m tools.clients cluster
 	@touch $@
 
 $(LIFE): $(JARS)

@@ -40,6 +40,7 @@ ONLY_FOR = {
     "matrix": MATRIX_CONFS,
     "life": frozenset(f"kafka-{release}" for release in LIFE_RELEASES),
     "kafka-tests": frozenset({SUITES_CONF}),
+    "cluster": frozenset(["s3"]),
 }
 """Target of make -> configurations of ``jars/ivy.xml`` that it alone needs."""
 
@@ -133,6 +134,15 @@ def suite_jars() -> list[Path]:
         JarsMissingError: they were not fetched.
     """
     return _conf(SUITES_CONF)
+
+
+def s3_jars() -> list[Path]:
+    """What Spark lacks to read and write a store that speaks Amazon's S3.
+
+    Raises:
+        JarsMissingError: they were not fetched.
+    """
+    return _conf("s3")
 
 
 def pyspark_jars() -> Path:
