@@ -289,7 +289,11 @@ class History:
         )
         match self.rng.randrange(6):
             case 0:
-                change.adding_replicas = self.rng.sample(now.replicas[1:], self.rng.choice((0, 1)))
+                # A reassignment that has ended may have left one replica.
+                others = now.replicas[1:]
+                change.adding_replicas = self.rng.sample(
+                    others, min(len(others), self.rng.choice((0, 1)))
+                )
                 change.removing_replicas = now.replicas[: self.rng.choice((0, 1))]
                 self.take(change)
             case 1:

@@ -10,6 +10,7 @@ from emulator.servers.jars import (
     CLIENT_RELEASES,
     LIFE_RELEASES,
     MATRIX_CONFS,
+    ONLY_FOR,
     RELEASES,
     SUITES_CONF,
 )
@@ -47,7 +48,7 @@ def test_the_tests_need_no_server_that_only_the_matrix_runs():
 def test_the_life_alone_needs_the_brokers_of_4():
     found = {path.split("/")[0] for path in pins(["life"])} - {p.split("/")[0] for p in pins([])}
     assert found == {f"kafka-{release}" for release in LIFE_RELEASES}
-    assert set(pins()) == {*pins(["matrix"]), *pins(["life"]), *pins(["kafka-tests"])}
+    assert set(pins()) == {path for target in ONLY_FOR for path in pins([target])}
 
 
 def test_kafkas_own_tests_need_one_configuration():
