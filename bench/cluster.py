@@ -10,11 +10,11 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -68,16 +68,26 @@ class Stage:
         }
         return ["--master", self.cluster.url, *_confs(settings)]
 
-    def analyze(self, *arguments: str) -> subprocess.Popen[str]:
-        """Begin an analysis, in a folder of its own."""
-        return subprocess.Popen(
-            [sys.executable, *_CLI, *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            cwd=self.folder,
-            env={**os.environ, **self.cluster.environment()},
-        )
+    @contextmanager
+    def analyze(self, *arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+        """An analysis that has begun, and the file of what it prints; it is ended with the block.
+
+        A pipe that nobody reads would fill up.
+        """
+        printed = self.folder / "printed"
+        with printed.open("wb") as file:
+            analysis = subprocess.Popen(
+                [sys.executable, *_CLI, *arguments],
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                cwd=self.folder,
+                env={**os.environ, **self.cluster.environment()},
+            )
+        try:
+            yield analysis, printed
+        finally:
+            analysis.kill()
+            analysis.wait()
 
 
 def _confs(settings: Mapping[str, str]) -> list[str]:
@@ -97,18 +107,31 @@ def rows_of(table: str, store: fs.FileSystem) -> list[str]:
 
 
 def differences(here: Path, there: str, store: fs.FileSystem) -> list[str]:
-    """Names of tables that are not the same in both."""
+    """Names of tables that are not the same in both, or in one of them only.
+
+    Raises:
+        ValueError: there is none here.
+    """
     local = fs.LocalFileSystem()
-    names = sorted(path.name for path in here.iterdir())
+    ours = {path.name for path in here.iterdir()}
+    if not ours:
+        raise ValueError(f"no table in {here}")
+    theirs = {Path(one.path).name for one in store.get_file_info(fs.FileSelector(there))}
     return [
         name
-        for name in names
-        if rows_of(str(here / name), local) != rows_of(f"{there}/{name}", store)
+        for name in sorted(ours | theirs)
+        if name not in ours & theirs
+        or rows_of(str(here / name), local) != rows_of(f"{there}/{name}", store)
     ]
 
 
-def _nothing(_: subprocess.Popen[str]) -> None:
+def _nothing(_: subprocess.Popen[bytes]) -> str:
     """Wait for its end alone."""
+    return ""
+
+
+def _last(printed: Path) -> str:
+    return (printed.read_text(errors="replace").strip().splitlines() or ["nothing printed"])[-1]
 
 
 def _analyzed(
@@ -116,15 +139,17 @@ def _analyzed(
     here: Path,
     tables: str,
     *more: str,
-    meanwhile: Callable[[subprocess.Popen[str]], None] = _nothing,
+    meanwhile: Callable[[subprocess.Popen[bytes]], str] = _nothing,
 ) -> str:
     """What is wrong with an analysis whose trace and tables are in the store."""
     places = [f"s3a://{BUCKET}/the trace", "--tables", f"s3a://{BUCKET}/{tables}"]
-    with stage.analyze(*places, "--out", _UNSHARED, *more, *stage.options()) as analysis:
-        meanwhile(analysis)
-        printed, _ = analysis.communicate()
-    if analysis.returncode:
-        return f"exit code {analysis.returncode}: {printed.strip().splitlines()[-1]}"
+    given = [*places, "--out", _UNSHARED, *more, *stage.options()]
+    with stage.analyze(*given) as (analysis, printed):
+        why_not = meanwhile(analysis)
+        if analysis.wait():
+            return f"exit code {analysis.returncode}: {_last(printed)}"
+    if why_not:
+        return why_not
     wrong = differences(here, f"{BUCKET}/{tables}", stage.store)
     return f"other rows in {', '.join(wrong)}" if wrong else ""
 
@@ -137,13 +162,16 @@ def _same(stage: Stage, here: Path) -> str:
 def _killed(stage: Stage, here: Path) -> str:
     """One of two workers is killed after the first table was written."""
 
-    def kill(analysis: subprocess.Popen[str]) -> None:
+    def kill(analysis: subprocess.Popen[bytes]) -> str:
         first = fs.FileSelector(f"{BUCKET}/after a kill/files", allow_not_found=True)
         wait_for(
             "the first table",
             lambda: stage.store.get_file_info(first) or analysis.poll() is not None,
         )
+        if analysis.poll() is not None:
+            return "the analysis ended before the kill"
         stage.cluster.kill_worker(0)
+        return ""
 
     return _analyzed(stage, here, "after a kill", meanwhile=kill)
 
@@ -158,11 +186,11 @@ def _refused(stage: Stage, here: Path) -> str:
     """Without a place that all see: one sentence that says what to do."""
     del here  # no tables are left to be compared
     places = [f"s3a://{BUCKET}/the trace", "--out", _UNSHARED]
-    with stage.analyze(*places, *stage.options()) as analysis:
-        printed, _ = analysis.communicate()
-    said = printed.strip().splitlines()[-1:]
-    good = analysis.returncode == 1 and re.search("rows that workers wrote to .* --tables", printed)
-    return "" if good and "Traceback" not in printed else f"exit code {analysis.returncode}: {said}"
+    with stage.analyze(*places, *stage.options()) as (analysis, printed):
+        code = analysis.wait()
+    said = printed.read_text(errors="replace")
+    good = code == 1 and re.search("rows that workers wrote to .* --tables", said)
+    return "" if good and "Traceback" not in said else f"exit code {code}: {_last(printed)}"
 
 
 CHECKS: Final[dict[str, tuple[str, Callable[[Stage, Path], str]]]] = {
@@ -209,10 +237,13 @@ def checks(folder: Path, wanted: Sequence[str]) -> Iterator[tuple[str, str]]:
     """What is tried, and what is wrong with it; empty if nothing is.
 
     Args:
-        folder: of all files, which are removed first.
+        folder: of all files; a new one.
         wanted: keys of ``CHECKS``.
+
+    Raises:
+        OSError: the folder is there, or cannot be made; or there is no moto.
+        CalledProcessError: the analysis here failed.
     """
-    shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     generate(folder / "the trace", ROWS, rate=40.0)
     out = folder / "here"
@@ -233,16 +264,23 @@ def checks(folder: Path, wanted: Sequence[str]) -> Iterator[tuple[str, str]]:
 def main(given: Sequence[str] | None = None) -> int:
     """Try everything."""
     parser = argparse.ArgumentParser(prog="python -m bench.cluster", description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("out/cluster"), help="folder of all files")
+    parser.add_argument("--out", type=Path, help="a new folder, of all files; out/cluster-TIME")
     parser.add_argument("--only", choices=CHECKS, action="append", help="what is tried; all")
     asked: Any = parser.parse_args(given)
     interrupt_on_terminate()
+    out: Path = asked.out or Path(f"out/cluster-{time.strftime('%Y%m%d-%H%M%S')}")
     wrong = 0
     try:
-        for name, what in checks(asked.out.absolute(), asked.only or [*CHECKS]):
+        for name, what in checks(out.absolute(), asked.only or [*CHECKS]):
             print_line(f"{'NO' if what else 'OK':<4}{name}{f': {what}' if what else ''}")
             wrong += bool(what)
-    except (JarsMissingError, JavaNotFoundError) as error:
+    except (
+        JarsMissingError,
+        JavaNotFoundError,
+        OSError,
+        ValueError,
+        subprocess.CalledProcessError,
+    ) as error:
         sys.stderr.write(f"{error}\n")
         return 1
     except KeyboardInterrupt:

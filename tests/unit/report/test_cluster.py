@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from pyarrow import fs
 
 from bench import cluster
@@ -32,6 +33,22 @@ def test_tables_are_the_same_whatever_the_order_of_their_parts(tmp_path: Path) -
     written(here, "latency", [1.0])
     written(there, "latency", [1.0], [1.0])
     assert cluster.differences(here, str(there), local) == ["blocking", "latency"]
+    written(here, "here alone", [1.0])
+    written(there, "there alone", [1.0])
+    found = ["blocking", "here alone", "latency", "there alone"]
+    assert cluster.differences(here, str(there), local) == found
+
+
+def test_a_comparison_of_nothing_is_none(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no table in"):
+        cluster.differences(tmp_path, str(tmp_path), fs.LocalFileSystem())
+
+
+def test_a_folder_that_is_there_is_left_alone(tmp_path: Path) -> None:
+    kept = tmp_path / "mine"
+    kept.write_text("text")
+    assert cluster.main(["--out", str(tmp_path)]) == 1
+    assert kept.read_text() == "text"
 
 
 def test_the_jars_of_the_store_are_fetched_for_it_alone_and_are_of_sparks_hadoop() -> None:
