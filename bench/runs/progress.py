@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -49,7 +50,7 @@ class Progress:
 
     def print_line(self, text: str) -> None:
         """Print a line of the result, above the foot; a table stays as it is."""
-        width = self._console.width if sys.stdout.isatty() else 0
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
         lines = (one if one[:1] == "|" else folded(one, width) for one in text.split("\n"))
         with self._foot.above():
             print_line("\n".join(lines))

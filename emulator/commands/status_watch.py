@@ -32,6 +32,8 @@ WINDOW_S: Final = 10.0
 """The time over which the rate is taken that the ETA goes by."""
 
 _UNREGISTERED: Final = "broker_not_registered"
+_REFUSED: Final = "tries to register and is refused"
+"""In the text of a broker that has not registered as it may not."""
 _NAMED: Final = 8
 """Brokers that a line names."""
 _OVER: Final = frozenset({"not migrating", "final", "rolled back", *STUCK})
@@ -160,15 +162,20 @@ class WatchLine:
 
 
 def _waits_for(waiting: Sequence[Mapping[str, Any]], registered: int) -> str:
-    """What is waited for before anything is copied."""
+    """What is waited for before anything is copied: what does not end by itself comes first."""
+    worst = max(
+        waiting, key=lambda one: (bool(one["fatal"]), _REFUSED in one["text"]), default=None
+    )
+    if worst is not None and (worst["fatal"] or _REFUSED in worst["text"]):
+        return f"waits: {worst['text']}"
     left = [one["subject"] for one in waiting if one["why"] == _UNREGISTERED]
     if left:
         some = ", ".join(left[:_NAMED])
         more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
         brokers = f"broker {some}" if len(left) == 1 else f"brokers {some}{more}"
         return f"waits for {brokers} to register ({registered} of {registered + len(left)} have)"
-    if waiting:
-        return f"waits: {max(waiting, key=lambda one: bool(one['fatal']))['text']}"
+    if worst is not None:
+        return f"waits: {worst['text']}"
     return "no broker is registered yet"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from textwrap import wrap
+import re
 from typing import Final
 
 
@@ -28,7 +28,7 @@ def folded(text: str, width: int, indent: str = "    ") -> str:
     """A line as a terminal shows it: broken between words, so that a path stays whole to be copied.
 
     Args:
-        text: one line.
+        text: one line; its colours take no columns.
         width: of the terminal in columns; 0: it is none, and the line stays as it is.
         indent: of what goes on below it.
 
@@ -36,16 +36,22 @@ def folded(text: str, width: int, indent: str = "    ") -> str:
     broker 0: in
       ZooKeeper mode
     """
-    if len(text) <= width or not width:
+    if _shown(text) <= width or not width:
         return text
-    lines = wrap(
-        text,
-        width,
-        subsequent_indent=indent if 2 * len(indent) <= width else " ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    below = indent if 2 * len(indent) <= width else " "
+    lines = [""]
+    for space, word in re.findall(r"(\s*)(\S+)", text):
+        more = space + word
+        if lines[-1].strip() and _shown(lines[-1] + more) > width:
+            lines.append(below + word)
+        else:
+            lines[-1] += more
     return "\n".join(lines)
+
+
+def _shown(text: str) -> int:
+    """How many columns a text takes."""
+    return len(re.sub(r"\x1b\[[0-9;]*m", "", text))
 
 
 _UNITS: Final = (

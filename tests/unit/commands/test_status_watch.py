@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ from emulator.commands import status as status_client
 from emulator.commands import status_watch
 from emulator.commands.status_nodes import DEFAULT_URL
 from emulator.commands.status_watch import Eta, StatusWatch, WatchLine
+from emulator.config.words import folded
 from tests.kit import status_document
 from tests.kit.screen import terminal, unfolded
 from tests.kit.status_document import LAG, reason, voter
@@ -26,6 +28,11 @@ def document(older: str, **more: Any) -> dict[str, Any]:
 
 
 UNREGISTERED = [reason("broker_not_registered", str(number)) for number in range(1, 10)]
+
+
+REFUSED = reason("broker_not_registered", "2") | {
+    "text": "broker 2 tries to register and is refused: INVALID_REQUEST: why"
+}
 
 
 def lag(counted: int, **more: Any) -> dict[str, Any]:
@@ -82,6 +89,22 @@ def lag(counted: int, **more: Any) -> dict[str, Any]:
             "12:00:00 waiting; waits: text of other_cluster; blocked no; leader 3000",
         ),
         (
+            document(
+                "waiting",
+                **lag(0, records=None),
+                waiting=[UNREGISTERED[0], reason("malformed_znode", fatal=True)],
+            ),
+            "12:00:00 waiting; waits: text of malformed_znode; blocked no; leader 3000",
+        ),
+        (
+            document(
+                "waiting",
+                **lag(0, records=None),
+                waiting=[UNREGISTERED[0], REFUSED],
+            ),
+            f"12:00:00 waiting; waits: {REFUSED['text']}; blocked no; leader 3000",
+        ),
+        (
             document("not migrating") | {"migration": None, "leader_id": None},
             "12:00:00 not migrating; no leader is known to 3000",
         ),
@@ -104,6 +127,15 @@ def test_a_colour_only_repeats_what_the_words_say() -> None:
     for code in ("\x1b[31m", "\x1b[33m", "\x1b[1m", "\x1b[0m"):
         styled = styled.replace(code, "")
     assert styled == plain
+
+
+def test_colours_take_no_columns() -> None:
+    found = document("deposed", blocked=True, blocked_operations=1, hard_blocked=True)
+    plain = WatchLine(styled=False).of(found, "12:00:00", 0.0)
+    styled = WatchLine(styled=True).of(found, "12:00:00", 0.0)
+    for width in (len(plain), 60, 40):
+        shown = re.sub(r"\x1b\[[0-9;]*m", "", folded(styled, width))
+        assert shown == folded(plain, width)
 
 
 def test_the_eta_goes_by_the_rate_of_the_last_seconds() -> None:
