@@ -13,6 +13,7 @@ from bench.report.findings import instant
 from bench.report.strips import FactorAxis
 from bench.runs.compare import CHANCE, FEWEST, Change
 from bench.runs.row import BenchRow
+from bench.runs.targets import RAW_TARGET
 from emulator.config.words import several
 
 _NAMED: Final = 3
@@ -104,10 +105,31 @@ def compare_answers(
 ) -> tuple[Answer, ...]:
     """What became worse, what better, how much is noise, and whether they can be compared."""
     told = [one for one in found if one.regressed is not None]
-    return _worse(found, told), _better(told), _noise(told), _fit(runs, left_out)
+    ours = [one for one in found if _ours(one)]
+    told_ours = [one for one in told if _ours(one)]
+    others = _of_others([one for one in told if not _ours(one)])
+    return (
+        _worse(ours, told_ours, others),
+        _better(told_ours, others),
+        _noise(told),
+        _fit(runs, left_out),
+    )
 
 
-def _worse(found: Sequence[Change], told: Sequence[Change]) -> Answer:
+def _ours(one: Change) -> bool:
+    """Kafka's controller and ZooKeeper alone are none: what changed there, the machine did."""
+    return one.target != RAW_TARGET and not one.target.startswith("kafka")
+
+
+def _of_others(told: Sequence[Change]) -> str:
+    """What is to be known of figures that no code of ours changed."""
+    changed = sum(bool(one.regressed or one.improved) for one in told)
+    if not changed:
+        return ""
+    return f" {several(changed, 'figure')} of Kafka's or of ZooKeeper alone changed too."
+
+
+def _worse(found: Sequence[Change], told: Sequence[Change], others: str) -> Answer:
     question = "What became worse?"
     worse = [one for one in told if one.regressed]
     if not told:
@@ -120,33 +142,23 @@ def _worse(found: Sequence[Change], told: Sequence[Change]) -> Answer:
     count = several(len(told), "figure")
     if not worse:
         state = "open" if unsure else "good"
-        text = f"None of {count} is worse by more than the tolerance and by more than noise."
+        text = f"None of our {count} is worse by more than the tolerance and by more than noise."
         return Answer(question, "Nothing", state, text, "Nothing became worse beyond noise.", sure)
-    text = _named(worse, "the worst")
+    text = f"{_named(worse, 'the worst')}{others}"
     short = f"{len(worse)} of {count} became worse beyond noise."
     return Answer(question, f"{len(worse)} of {count}", "bad", text, short, sure)
 
 
-def _better(told: Sequence[Change]) -> Answer:
+def _better(told: Sequence[Change], others: str) -> Answer:
     question = "What became better?"
-    better = [one for one in told if _ours_improved(one)]
-    theirs = sum(one.improved for one in told) - len(better)
-    also = ""
-    if theirs:
-        figures = several(theirs, "figure")
-        also = f" {figures} of Kafka's controller too, by nothing of ours."
+    better = [one for one in told if one.improved]
     if not better:
-        text = f"No figure of ours is better by more than noise.{also}"
+        text = f"No figure of ours is better by more than noise.{others}"
         return Answer(question, "Nothing", "plain", text, "")
     count = several(len(told), "figure")
     short = f"{len(better)} of {count} became better."
-    text = f"{_named(better, 'most')}{also}"
+    text = f"{_named(better, 'most')}{others}"
     return Answer(question, f"{len(better)} of {count}", "good", text, short)
-
-
-def _ours_improved(one: Change) -> bool:
-    """Kafka's own controller is none of ours: what it gained shows the machine, or the load."""
-    return one.improved and not one.target.startswith("kafka")
 
 
 def _named(some: Sequence[Change], which: str) -> str:
@@ -257,7 +269,9 @@ def _change(worse: float) -> str:
 def _mark(one: Change) -> str:
     if one.regressed is None:
         return "open"
-    return "bad" if one.regressed else "good" if _ours_improved(one) else "plain"
+    if not _ours(one):
+        return "plain"
+    return "bad" if one.regressed else "good" if one.improved else "plain"
 
 
 def _method(
