@@ -2,6 +2,7 @@
 
 import json
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,13 +30,14 @@ def source(file: Path, found: Sequence[Row]) -> str:
     first, last = (f"{one:%Y-%m-%d}" for one in (days[0], days[-1]))
     when = first if first == last else f"{first} to {last}"
     codes = ", ".join(sorted({one["code"][:8] for one in found}))
-    rounds = max(one["repeat"] for one in found)
+    rounds = sorted(Counter((one["case"], one["target"]) for one in found).values())
+    some = f"{rounds[0]}" if rounds[0] == rounds[-1] else f"{rounds[0]} to {rounds[-1]}"
     loud = sum(one["others_cores"] >= QUIET_CORES for one in found)
     quiet = f"{loud} of {len(found)} rows not quiet" if loud else "all rows quiet"
     return (
         f"[Rows](rows/{file.name}) of {when}, code {codes}, "
         f"{found[0]['versions'].split(' (')[0]}, "
-        f"{'one round' if rounds == 1 else f'medians of {rounds} rounds'}, {quiet}"
+        f"{'one round' if rounds[-1] == 1 else f'medians of {some} rounds'}, {quiet}"
     )
 
 
@@ -53,10 +55,16 @@ def spread(values: Sequence[float], form: str) -> str:
 
 
 def filled(page: str, tables: Tables) -> str:
-    """A page with each table between its marks."""
+    """A page with each table between its marks.
+
+    Raises:
+        ValueError: a mark is not there once; else text would be lost.
+    """
     for name, table in tables.items():
         begin = f"<!-- {name}, from kept rows: written by make docs -->\n"
         end = f"<!-- {name} end -->\n"
+        if [page.count(begin), page.count(end)] != [1, 1] or page.index(begin) > page.index(end):
+            raise ValueError(f"the marks of {name} are not there once, one behind the other")
         before, _, rest = page.partition(begin)
         _, _, after = rest.partition(end)
         page = f"{before}{begin}{''.join(table())}{end}{after}"

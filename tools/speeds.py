@@ -9,7 +9,7 @@ from bench.analysis.limits import Run, limited
 from bench.analysis.sweep.one_run import figures_of
 from emulator.servers.machine import QUIET_CORES
 from tools import figure
-from tools.kept import KAFKA, OURS, Row, Tables, rows, source
+from tools.kept import KAFKA, OURS, Row, Tables, rows, source, spread
 
 Cell: TypeAlias = Callable[[Row], str]
 Pair: TypeAlias = tuple[Row, Row]
@@ -41,10 +41,7 @@ def ratio(some: Sequence[Pair], column: str) -> str:
     found = [a[column] / b[column] for a, b in some if a[column] is not None and b[column]]
     if len(found) < len(some):
         return "-"
-    low, middle, high = min(found), statistics.median(found), max(found)
-    digits = 2 if middle >= 0.1 else 3
-    text = f"{middle:.{digits}f}"
-    return text if len(found) == 1 else f"{text} ({low:.{digits}f} - {high:.{digits}f})"
+    return spread(found, ".2f" if statistics.median(found) >= 0.1 else ".3f")
 
 
 def _full(some: Iterable[Row]) -> str:
@@ -195,10 +192,7 @@ def quorum() -> Iterator[str]:
         for stack in ("ours", KAFKA)
     }
     middle = [statistics.median(each) for each in kills.values()]
-    shown = [
-        f"{half:.2f} ({min(each):.2f} - {max(each):.2f})"
-        for half, each in zip(middle, kills.values(), strict=True)
-    ]
+    shown = [spread(each, ".2f") for each in kills.values()]
     yield (
         "| leader killed, to the first change that a broker forwards with success, s: median of "
         f"{len(kills['ours'])} | {' | '.join(shown)} | {middle[0] / middle[1]:.2f} |\n"
@@ -273,8 +267,7 @@ def sizes() -> Iterator[str]:
         for row in found
     )
     yield (
-        f"{source(file, found)} (others are here, too, the two controllers that do not lead, and "
-        "the brokers while they start). `kraft-bridge bench run scale --repeat 1`. Three "
+        f"{source(file, found)}. `kraft-bridge bench run scale --repeat 1`. Three "
         "controllers of ours alone, 25 ISR changes/s:\n\n"
         f"| | {' | '.join(heads)} |\n|---|{'---:|' * len(found)}\n"
     )

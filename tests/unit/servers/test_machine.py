@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from emulator.servers import machine
 from emulator.servers.machine import (
     Meter,
     Shared,
@@ -46,6 +47,16 @@ def test_a_child_that_nobody_named_is_ours_too():
         child.stdin.write(b"\n")
     assert set(usage.cpu_s) == {"client"}
     assert usage.ours_cores * usage.wall_s >= 0.39
+
+
+def test_of_all_that_the_machine_did_what_is_not_ours_is_others(monkeypatch):
+    """Whatever else runs here: 5 s of the machine, of which 4 s are below this process."""
+    for name, readings in (("machine_cpu_s", [100.0, 105.0]), ("tree_cpu_s", [10.0, 14.0])):
+        left = iter(readings)
+        monkeypatch.setattr(machine, name, lambda left=left: next(left))
+    monkeypatch.setattr(machine.time, "monotonic", iter([0.0, 0.0, 10.0, 10.0]).__next__)
+    usage = Meter({}).usage()
+    assert (usage.ours_cores, usage.others_cores) == pytest.approx((0.4, 0.1))
 
 
 def test_of_the_cores_it_is_said_which_share_was_used():
