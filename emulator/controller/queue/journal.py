@@ -103,7 +103,7 @@ class Journal:
     def __init__(self, log: ReplicatedLog, history: History, heartbeats: Heartbeats) -> None:
         self.index = TipIndex()
         self._indexed = EMPTY.topics
-        """Of which topics the index is: of none until this node leads, as who follows needs none."""
+        """Of which topics the index is: of none before this node leads."""
         self.features_epoch = history.stable.offset
         self.last_append_ms = 0
         self.appended_bytes = 0
