@@ -118,7 +118,10 @@ def long_stalls() -> Iterator[str]:
         file, taken = rows("long-stall-*.jsonl")
         found = {row["case"]: row for row in taken}
         loud = sum(row["others_cores"] >= QUIET_CORES for row in taken)
-        yield f"[Rows](rows/{file.name}), one round, {loud} of {len(taken)} not quiet. "
+        yield (
+            f"[Rows](rows/{file.name}) of {len(taken)} of {len(cases)} cases, one round, {loud} "
+            "not quiet. "
+        )
     else:
         yield "**Not measured yet**. "
     yield (
