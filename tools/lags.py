@@ -9,8 +9,8 @@ from bench.predict.cells import kept, predicted
 from bench.predict.model import LEAST_S, SHARE, Speed
 from bench.runs.reading import HOME, read
 from bench.runs.scenario import Case
-from emulator.servers.machine import QUIET_CORES
-from tools.kept import OURS, ROWS, Tables, rows, span, spread
+from tools.kept import OURS, Tables, rows, source, span, spread
+from tools.speeds import beside, pairs
 
 
 def rollback() -> Iterator[str]:
@@ -75,16 +75,9 @@ def slow_log() -> Iterator[str]:
         f"wait from **{predicted_border(case):.0f} changes/s** on. "
         "`kraft-bridge bench run slow-log --repeat 3`. "
     )
-    if not any(ROWS.glob("slow-log-*.jsonl")):
-        yield "**Not measured yet**.\n"
-        return
     file, found = rows("slow-log-*.jsonl")
-    loud = sum(row["others_cores"] >= QUIET_CORES for row in found)
-    rounds = max(row["repeat"] for row in found)
     yield (
-        f"[Rows](rows/{file.name}), {found[0]['versions'].split(' (')[0]}, medians of {rounds} "
-        f"rounds, lowest and highest in brackets, "
-        f"{f'{loud} of {len(found)} rows not quiet' if loud else 'all rows quiet'}:\n\n"
+        f"{source(file, found)}, lowest and highest in brackets:\n\n"
         "| changes/s due | done, /s | some change waited, of the load's time | "
         "records behind, at most | commit p50, ms | cores in use |\n"
         "|---:|---:|---:|---:|---:|---:|\n"
@@ -109,22 +102,12 @@ def long_stalls() -> Iterator[str]:
     """How long changes wait for a ZooKeeper that stops for half a minute, and for a whole one."""
     cases = read(HOME / "long-stall.toml").cases
     speed = Speed(**kept()[1].predictions["speed"])
-    found: dict[str, dict[str, Any]] = {}
+    file, taken = rows("long-stall-*.jsonl")
+    found = {row["case"]: row for row in taken}
     yield (
         "ZooKeeper is stopped for 30 s in a load of 60 s, and for 60 s in one of 100 s, under "
         "creations of topics of 10 partitions. `kraft-bridge bench run long-stall --repeat 1`. "
-    )
-    if any(ROWS.glob("long-stall-*.jsonl")):
-        file, taken = rows("long-stall-*.jsonl")
-        found = {row["case"]: row for row in taken}
-        loud = sum(row["others_cores"] >= QUIET_CORES for row in taken)
-        yield (
-            f"[Rows](rows/{file.name}) of {len(taken)} of {len(cases)} cases, one round, {loud} "
-            "not quiet. "
-        )
-    else:
-        yield "**Not measured yet**. "
-    yield (
+        f"{source(file, taken)}: {len(taken)} of {len(cases)} cases. "
         "Predicted with the speed of the predictions above / measured; in bold what is off by more "
         f"than {SHARE:.0%} and {LEAST_S * 1e3:.0f} ms:\n\n"
         "| changes/s | stall, s | bound | some change waited, s | the longest change, s |\n"
@@ -154,34 +137,22 @@ def broker_restart() -> Iterator[str]:
         "all at once, and 15 s later all at once, one request each. "
         "`kraft-bridge bench run broker-restart --repeat 1`. "
     )
-    if not any(ROWS.glob("broker-restart-*.jsonl")):
-        yield "**Not measured yet**.\n"
-        return
     file, found = rows("broker-restart-*.jsonl")
-    of: dict[int, dict[str, dict[str, Any]]] = {}
-    for row in found:
-        of.setdefault(row["topics_present"], {})[row["target"]] = row
-    loud = sum(row["others_cores"] >= QUIET_CORES for row in found)
     yield (
-        f"[Rows](rows/{file.name}), one round, {loud} of {len(found)} not quiet; "
-        "ours / Kafka's:\n\n"
+        f"{source(file, found)}; ours / Kafka's:\n\n"
         "| partitions | commit p50; the longest, ms | records behind, at most | "
         "some change waited for ZooKeeper, s | both bursts in ZooKeeper after, s | "
         "controller CPU, s |\n|---:|---|---|---|---|---|\n"
     )
-    for size, pair in sorted(of.items()):
-        both = [pair[OURS], pair["kafka"]]
+    for some in sorted(pairs(found).values(), key=lambda one: one[0][0]["topics_present"]):
         columns = (
-            "; ".join(
-                " / ".join(f"{one[name]:,.0f}" for one in both)
-                for name in ("commit_p50_ms", "commit_max_ms")
-            ),
-            " / ".join(f"{one['lag_max_records']:,.0f}" for one in both),
-            " / ".join(f"{(one['blocked_union_ms'] or 0) / 1e3:.2f}" for one in both),
-            " / ".join(f"{one['zk_s']:.1f}" for one in both),
-            " / ".join(f"{one['controller_cpu_s']:.1f}" for one in both),
+            f"{beside(some, 'commit_p50_ms')}; {beside(some, 'commit_max_ms')}",
+            beside(some, "lag_max_records"),
+            beside(some, "blocked_union_ms", ".2f", 1e-3),
+            beside(some, "zk_s", ".1f"),
+            beside(some, "controller_cpu_s", ".1f"),
         )
-        yield f"| {size:,} | {' | '.join(columns)} |\n"
+        yield f"| {some[0][0]['topics_present']:,} | {' | '.join(columns)} |\n"
 
 
 TABLES: Final[Tables] = {
