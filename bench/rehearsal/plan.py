@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
+from emulator.config.zookeeper import DIGEST
 from emulator.servers.ports import HOST
 from emulator.servers.zk_dump import is_secret_config
 
 IDS: Final = "/brokers/ids/"
 NEWEST: Final = "3.9"
-LOGIN_KEY: Final = "kraftbridge.zookeeper.digest"
 IBP: Final = "inter.broker.protocol.version"
 _BETWEEN: Final = "inter.broker.listener.name"
 _BETWEEN_PROTOCOL: Final = "security.inter.broker.protocol"
@@ -312,7 +312,7 @@ def properties(
         return found | {"process.roles": "broker", "node.id": str(broker.id)}
     found |= {"broker.id": str(broker.id), "zookeeper.connect": around.zookeeper}
     if around.login:
-        found[LOGIN_KEY] = around.login
+        found[DIGEST] = around.login
     if mode is BrokerMode.MIGRATION:
         found["zookeeper.metadata.migration.enable"] = "true"
     return found

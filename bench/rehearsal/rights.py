@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from bench.rehearsal.znodes import LoadedZnode
+from emulator.config.zookeeper import identity
 
 LOGIN: Final = "production:made-up"
 """User and password of the brokers' login."""
@@ -29,7 +30,7 @@ def owner(document: Mapping[str, Any]) -> str:
         document: a dump.
     """
     found = Counter(
-        _identity(str(scheme), str(name))
+        identity(str(scheme), str(name))
         for entry in document["nodes"].values()
         for _, scheme, name in entry.get("acl", ())
         if scheme != _WORLD
@@ -63,15 +64,10 @@ def _here(rules: Sequence[Sequence[Any]], owned_by: str) -> tuple[tuple[int, str
         else (
             int(perms),
             "digest",
-            _digest(LOGIN if _identity(str(scheme), str(name)) == owned_by else _NOBODY),
+            _digest(LOGIN if identity(str(scheme), str(name)) == owned_by else _NOBODY),
         )
         for perms, scheme, name in rules
     )
-
-
-def _identity(scheme: str, name: str) -> str:
-    """A digest is known by its user."""
-    return f"{scheme}:{name.partition(':')[0] if scheme == 'digest' else name}"
 
 
 def _digest(login: str) -> str:

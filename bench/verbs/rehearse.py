@@ -250,13 +250,13 @@ def _played(prepared: Prepared, folder: Path, going_on: GoingOn | None) -> None:
     from bench.lines import changes_a_second
     from bench.rehearsal.evidence import Evidence
     from bench.rehearsal.phases import PHASES
-    from bench.rehearsal.plan import LOGIN_KEY
     from bench.rehearsal.progress import Progress
     from bench.rehearsal.rights import LOGIN
     from bench.rehearsal.run import play
     from bench.rehearsal.stage import RehearsalStage
     from bench.rehearsal.verdict import OF_THE_RUN
     from bench.verbs.rehearsed_brokers import RehearsedBrokers
+    from emulator.config.zookeeper import DIGEST
     from emulator.io import serving
 
     log_output.never_wait()
@@ -278,7 +278,7 @@ def _played(prepared: Prepared, folder: Path, going_on: GoingOn | None) -> None:
             prepared.plan,
             brokers,
             prepared.cluster_id,
-            {**prepared.controllers, **({LOGIN_KEY: LOGIN} if prepared.controllers_login else {})},
+            {**prepared.controllers, **({DIGEST: LOGIN} if prepared.controllers_login else {})},
             elsewhere=prepared.elsewhere,
             own=prepared.own,
             login=LOGIN if prepared.login else "",

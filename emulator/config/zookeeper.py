@@ -63,6 +63,15 @@ OPEN: Final = ZooKeeperSecurity()
 """No identity, and no ACLs on created znodes."""
 
 
+def identity(scheme: str, name: str) -> str:
+    """An identity as it is compared and shown: of a digest the user alone.
+
+    >>> identity("sasl", "kafka"), identity("digest", "kafka:secret")
+    ('sasl:kafka', 'digest:kafka')
+    """
+    return f"{scheme}:{name.partition(':')[0] if scheme == 'digest' else name}"
+
+
 def read(raw: Mapping[str, str]) -> tuple[ZooKeeperSecurity, list[str]]:
     """Read the properties; the second value has one sentence for each problem."""
     reader = PropertyReader(raw)

@@ -92,6 +92,7 @@ def preflight(
     from rich.console import Console
 
     from emulator.commands.preflight import inputs, sarif
+    from emulator.config.zookeeper import identity
     from emulator.operations.preflight import release4
     from emulator.operations.preflight import report as judging
     from emulator.operations.preflight.stage import standing
@@ -117,7 +118,8 @@ def preflight(
             targets=[inputs.read_properties(one) for one in future],
             folders=[inputs.read_folder(one, shown) for one in controller_dirs or ()],
             target_release=target_release,
-            identities=survey.identities | {inputs.identity(one) for one in identities or ()},
+            identities=survey.identities
+            | {identity(*one.split(":", 1)) for one in identities or ()},
             decodes=find_spec("cryptography") is not None,
         )
     except inputs.PreflightError as error:
@@ -161,12 +163,12 @@ def _line(  # noqa: PLR0917 - as the command line
     identities: list[str] | None,
 ) -> str:
     """The options that say what was looked at, to be typed again; a digest's password is none."""
-    from emulator.commands.preflight import inputs
+    from emulator.config.zookeeper import identity
 
     given: list[tuple[str, object]] = [("-c", one) for one in present]
     given += [("--target", one) for one in future]
     given += [("--controller-dir", one) for one in folders or ()]
-    given += [("--identity", inputs.identity(one)) for one in identities or ()]
+    given += [("--identity", identity(*one.split(":", 1))) for one in identities or ()]
     given += [("--zookeeper", zookeeper), ("--dump", dump), ("--target-release", target_release)]
     return " ".join(f"{option} {quote(str(value))}" for option, value in given if value)
 

@@ -238,16 +238,6 @@ def logins(configs: Sequence[Path]) -> frozenset[str]:
     return frozenset(found)
 
 
-def identity(text: str) -> str:
-    """An identity as the rules compare and show it: of a digest the user alone.
-
-    >>> identity("sasl:kafka"), identity("digest:kafka:secret")
-    ('sasl:kafka', 'digest:kafka')
-    """
-    scheme, _, name = text.partition(":")
-    return f"{scheme}:{name.partition(':')[0]}" if scheme == "digest" else text
-
-
 def live(
     hosts: str, document: Mapping[str, Any], configs: Sequence[Path], connect: Connector
 ) -> Survey:

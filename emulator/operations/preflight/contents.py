@@ -9,6 +9,7 @@ import msgspec
 
 from emulator.config.passwords import is_password
 from emulator.config.words import install
+from emulator.config.zookeeper import identity
 from emulator.migration.taking_over.preconditions import Why
 from emulator.operations.preflight.engine import Finding, NotRun, Outcome, finding, rule
 from emulator.operations.preflight.node_file import number
@@ -282,16 +283,14 @@ def _able(node: DumpedZnode, needed: tuple[int, ...]) -> frozenset[str] | None:
     """
     granted: dict[str, int] = {}
     for permissions, scheme, name in node.acl:
-        # A dump shows the user of a digest, not its hash.
-        shown = name.partition(":")[0] if scheme == "digest" else name
-        identity = "" if scheme == "world" else f"{scheme}:{shown}"
-        granted[identity] = granted.get(identity, 0) | permissions
+        who = "" if scheme == "world" else identity(scheme, name)
+        granted[who] = granted.get(who, 0) | permissions
     everybody = granted.pop("", 0)
     if all(everybody & one for one in needed):
         return None
     return frozenset(
-        identity
-        for identity, what in granted.items()
+        who
+        for who, what in granted.items()
         if all((what | everybody) & one for one in needed)
     )
 
