@@ -1,6 +1,6 @@
 """The access rules of production's ZooKeeper, for a copy in which the logins are made up: pure.
 
-Whoever is named by most znodes is taken for the login of the brokers. Here it is a digest that
+Whom most rules let write or create is taken for the login of the brokers. Here it is a digest that
 brokers have, and controllers if one of their files has that login; nobody has any other one.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -20,22 +20,27 @@ LOGIN: Final = "production:made-up"
 """User and password of the brokers' login."""
 _NOBODY: Final = "another:made-up"
 _ALL: Final = 31
+_CHANGE: Final = 2 | 4
+"""Permissions to write and to create below."""
 _WORLD: Final = "world"
 
 
-def owner(document: Mapping[str, Any]) -> str:
-    """The login that most rules name, as ``scheme:user``; empty: all are about everybody.
+def owner(document: Mapping[str, Any], identities: Collection[str] = ()) -> str:
+    """Whom most rules let write or create, as ``scheme:user``; empty: they name nobody for it.
+
+    A session may have two logins, and then Kafka names both everywhere.
 
     Args:
         document: a dump.
+        identities: of the controllers, one of which is taken of several with as many rules.
     """
     found = Counter(
         identity(str(scheme), str(name))
         for entry in document["nodes"].values()
-        for _, scheme, name in entry.get("acl", ())
-        if scheme != _WORLD
+        for perms, scheme, name in entry.get("acl", ())
+        if scheme != _WORLD and int(perms) & _CHANGE
     )
-    return max(found, key=lambda one: (found[one], one), default="")
+    return max(found, key=lambda one: (found[one], one in identities), default="")
 
 
 def restricted(

@@ -190,13 +190,16 @@ def prepared(given: Given) -> Prepared:
     found.refusals = [f"{one.znode}: {one.reason}" for one in survey.copy.refusals]
     found.assumed = [*made.assumed, *_not_looked_at(report)]
     clean = given.document if given.keep_secrets else secrets.left_out(given.document)
-    owned_by = owner(given.document)
+    owned_by = owner(given.document, survey.identities)
+    nodes = loadable(clean, open_acls=True).nodes
     known = not owned_by or not login_elsewhere(survey)
-    if not known:
+    if known:
+        nodes = restricted(nodes, clean, owned_by)
+    else:
         found.assumed.append(_LOGIN_ELSEWHERE)
     whole = Prepared(
         made,
-        _loaded(clean, owned_by if known else None),
+        nodes,
         cluster_id,
         _of_controllers(survey, keep_secrets=given.keep_secrets),
         found,
@@ -281,12 +284,6 @@ def _digest(document: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(document).encode()).hexdigest()
 
 
-def _loaded(document: Mapping[str, Any], owned_by: str | None) -> Sequence[LoadedZnode]:
-    """The znodes with their access rules; without any if it is not known who has the login."""
-    nodes = loadable(document, open_acls=True).nodes
-    return nodes if owned_by is None else restricted(nodes, document, owned_by)
-
-
 def _own(
     given: Given,
     survey: Survey,
@@ -348,10 +345,11 @@ def _anonymised(
         for key, one in whole.controllers.items()
     }
     _keep(given.table, names)
+    rules = {names.path(one.path): one.acl for one in whole.nodes}
     return replace(
         whole,
         plan=made,
-        nodes=_loaded(shown, None if elsewhere else owner(shown)),
+        nodes=[replace(x, acl=rules[x.path]) for x in loadable(shown, open_acls=True).nodes],
         cluster_id=_cluster_id(contents(shown).get("/cluster/id")),
         controllers=controllers,
         found=found,

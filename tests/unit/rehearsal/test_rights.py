@@ -39,7 +39,7 @@ def loaded(found: dict[str, Any]) -> dict[str, LoadedZnode]:
     return {one.path: one for one in nodes}
 
 
-def test_the_brokers_login_is_whom_most_rules_name() -> None:
+def test_the_brokers_login_is_whom_most_rules_let_write() -> None:
     assert owner(tree()) == ""
     assert owner(tree(config_topics=[READ])) == ""
     found = tree(config_topics=[KAFKA, READ], config_users=[KAFKA], brokers_topics=[OTHER])
@@ -48,6 +48,17 @@ def test_the_brokers_login_is_whom_most_rules_name() -> None:
         config_topics=[[31, "digest", "kafka:a"]], config_users=[[31, "digest", "kafka:b"]]
     )
     assert owner(digests) == "digest:kafka"
+    reads = [1, "sasl", "monitor"]
+    assert owner(tree(config_topics=[KAFKA, reads], config_users=[reads])) == "sasl:kafka"
+
+
+CERTIFICATE = [31, "x509", "CN=kafka"]
+
+
+def test_of_two_logins_with_as_many_rules_it_is_that_of_the_controllers() -> None:
+    for rules in ([KAFKA, CERTIFICATE], [CERTIFICATE, KAFKA]):
+        assert owner(tree(config_topics=rules), {"sasl:kafka"}) == "sasl:kafka"
+    assert owner(tree(config_topics=[KAFKA, CERTIFICATE])) == "sasl:kafka", "the first"
 
 
 def test_each_rule_grants_the_same_and_another_login_is_nobodys() -> None:
@@ -110,6 +121,17 @@ def test_controllers_have_the_login_that_their_files_have(
         assert bool(assumed) is not kept
         blocked = any("PF-B09" in one for one in found.found.blockers)
         assert blocked is (kept and not has), "as preflight judges it"
+
+
+def test_without_names_whose_login_it_is_is_decided_by_the_real_ones(tmp_path: Path) -> None:
+    hashes = {f"config_{one}": [[31, "digest", f"kafka:{one}"]] for one in ("topics", "users")}
+    found = tree(**hashes, brokers_topics=[OTHER])
+    real = given(found, tmp_path, *A_LOGIN)
+    shown = given(found, tmp_path, *A_LOGIN, table=tmp_path / "names.json")
+    assert shown.anonymous
+    (mine, theirs) = ({one.path: one.acl for one in x.nodes if one.acl} for x in (shown, real))
+    assert mine == theirs
+    assert len(mine) == 3
 
 
 def test_without_a_named_login_what_nobody_may_write_stays_so(tmp_path: Path) -> None:
