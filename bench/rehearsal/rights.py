@@ -1,7 +1,7 @@
 """The access rules of production's ZooKeeper, for a copy in which the logins are made up: pure.
 
-Whom most rules let write or create is taken for the login of the brokers. Here it is a digest that
-brokers have, and controllers if one of their files has that login; nobody has any other one.
+Whom most rules let write or create is taken for the login of the brokers. Here they have a digest
+instead, and the controllers another one for the logins of their files; nobody has any other one.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from emulator.config.zookeeper import identity
 
 LOGIN: Final = "production:made-up"
 """User and password of the brokers' login."""
+CONTROLLERS_LOGIN: Final = "controllers:made-up"
 _NOBODY: Final = "another:made-up"
 _ALL: Final = 31
 _CHANGE: Final = 2 | 4
@@ -44,7 +45,10 @@ def owner(document: Mapping[str, Any], identities: Collection[str] = ()) -> str:
 
 
 def restricted(
-    nodes: Sequence[LoadedZnode], document: Mapping[str, Any], owned_by: str
+    nodes: Sequence[LoadedZnode],
+    document: Mapping[str, Any],
+    owned_by: str,
+    identities: Collection[str] = (),
 ) -> list[LoadedZnode]:
     """The znodes with the rules that a dump has.
 
@@ -52,27 +56,29 @@ def restricted(
         nodes: without rules.
         document: the dump.
         owned_by: of :func:`owner`.
+        identities: of the controllers.
     """
+    logins = {one: [CONTROLLERS_LOGIN] for one in identities}
+    logins[owned_by] = [LOGIN, *logins.get(owned_by, ())]
     return [
-        replace(one, acl=_here(document["nodes"][one.path].get("acl", ()), owned_by))
-        for one in nodes
+        replace(one, acl=_here(document["nodes"][one.path].get("acl", ()), logins)) for one in nodes
     ]
 
 
-def _here(rules: Sequence[Sequence[Any]], owned_by: str) -> tuple[tuple[int, str, str], ...]:
+def _here(
+    rules: Sequence[Sequence[Any]], logins: Mapping[str, Sequence[str]]
+) -> tuple[tuple[int, str, str], ...]:
     """The rules of one znode; none if everybody may do all."""
     if not rules or any(perms == _ALL and scheme == _WORLD for perms, scheme, _ in rules):
         return ()
-    return tuple(
-        (int(perms), _WORLD, str(name))
-        if scheme == _WORLD
-        else (
-            int(perms),
-            "digest",
-            _digest(LOGIN if identity(str(scheme), str(name)) == owned_by else _NOBODY),
-        )
-        for perms, scheme, name in rules
-    )
+    found: list[tuple[int, str, str]] = []
+    for perms, scheme, name in rules:
+        if scheme == _WORLD:
+            found.append((int(perms), _WORLD, str(name)))
+        else:
+            here = logins.get(identity(str(scheme), str(name)), [_NOBODY])
+            found += [(int(perms), "digest", _digest(one)) for one in here]
+    return tuple(found)
 
 
 def _digest(login: str) -> str:

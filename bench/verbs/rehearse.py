@@ -251,7 +251,7 @@ def _played(prepared: Prepared, folder: Path, going_on: GoingOn | None) -> None:
     from bench.rehearsal.evidence import Evidence
     from bench.rehearsal.phases import PHASES
     from bench.rehearsal.progress import Progress
-    from bench.rehearsal.rights import LOGIN
+    from bench.rehearsal.rights import CONTROLLERS_LOGIN, LOGIN
     from bench.rehearsal.run import play
     from bench.rehearsal.stage import RehearsalStage
     from bench.rehearsal.verdict import OF_THE_RUN
@@ -270,6 +270,7 @@ def _played(prepared: Prepared, folder: Path, going_on: GoingOn | None) -> None:
         evidence.add("resumed", at=time.time())
     serving.for_connections()  # each broker has a dozen of descriptors
     brokers = RehearsedBrokers(prepared.plan.brokers, prepared.cluster_id)
+    login = {DIGEST: CONTROLLERS_LOGIN} if prepared.controllers_login else {}
     with (
         Progress(PHASES, len(found.brokers), found.partitions, _line) as progress,
         _servers_folder(folder, prepared.secrets) as servers,
@@ -278,7 +279,7 @@ def _played(prepared: Prepared, folder: Path, going_on: GoingOn | None) -> None:
             prepared.plan,
             brokers,
             prepared.cluster_id,
-            {**prepared.controllers, **({DIGEST: LOGIN} if prepared.controllers_login else {})},
+            {**prepared.controllers, **login},
             elsewhere=prepared.elsewhere,
             own=prepared.own,
             login=LOGIN if prepared.login else "",

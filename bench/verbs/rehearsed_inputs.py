@@ -123,7 +123,7 @@ class Prepared:
     login: bool = False
     """Whether brokers log in to ZooKeeper."""
     controllers_login: bool = False
-    """Whether the controllers have the brokers' login."""
+    """Whether the controllers log in to it."""
 
 
 def read(
@@ -194,7 +194,7 @@ def prepared(given: Given) -> Prepared:
     nodes = loadable(clean, open_acls=True).nodes
     known = not owned_by or not login_elsewhere(survey)
     if known:
-        nodes = restricted(nodes, clean, owned_by)
+        nodes = restricted(nodes, clean, owned_by, survey.identities)
     else:
         found.assumed.append(_LOGIN_ELSEWHERE)
     whole = Prepared(
@@ -208,7 +208,7 @@ def prepared(given: Given) -> Prepared:
         elsewhere=_chroots_differ(survey),
         own=_own(given, survey, made, cluster_id, lambda name, text: f"{name}: {text}"),
         login=known and bool(owned_by),
-        controllers_login=owned_by in survey.identities,
+        controllers_login=bool(survey.identities),
     )
     if given.table is None:
         return whole

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench.rehearsal.made import document
-from bench.rehearsal.rights import LOGIN, owner, restricted
+from bench.rehearsal.rights import CONTROLLERS_LOGIN, LOGIN, owner, restricted
 from bench.rehearsal.znodes import LoadedZnode, loadable
 from bench.verbs.rehearsed_inputs import Given, Prepared, prepared
 
@@ -121,6 +121,23 @@ def test_controllers_have_the_login_that_their_files_have(
         assert bool(assumed) is not kept
         blocked = any("PF-B09" in one for one in found.found.blockers)
         assert blocked is (kept and not has), "as preflight judges it"
+
+
+def users(one: LoadedZnode) -> list[str]:
+    return [name.partition(":")[0] for _, scheme, name in one.acl if scheme == "digest"]
+
+
+def test_a_second_login_that_the_controllers_have_is_not_nobodys(tmp_path: Path) -> None:
+    brokers, controllers = (one.partition(":")[0] for one in (LOGIN, CONTROLLERS_LOGIN))
+    both = tree(config_topics=[KAFKA, DIGEST], config_users=[KAFKA], brokers_topics=[OTHER])
+    found = given(both, tmp_path, *A_LOGIN)
+    assert found.controllers_login
+    rules = {one.path: users(one) for one in found.nodes}
+    assert rules[TOPICS] == [brokers, controllers]
+    assert rules["/config/users"] == [brokers]
+    assert not {brokers, controllers} & {*rules["/brokers/topics"]}
+    same = given(tree(config_topics=[DIGEST]), tmp_path, *A_LOGIN)
+    assert [users(one) for one in same.nodes if one.acl] == [[brokers, controllers]]
 
 
 def test_without_names_whose_login_it_is_is_decided_by_the_real_ones(tmp_path: Path) -> None:
