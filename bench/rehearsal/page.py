@@ -7,7 +7,6 @@ from typing import Final
 from bench.rehearsal.verdict import (
     FAILED,
     NOT_REHEARSED,
-    NOT_SHOWN,
     REHEARSED,
     REMEDIES,
     Rehearsal,
@@ -45,7 +44,7 @@ def page(found: Rehearsal) -> str:
             ("Predicted for the real ZooKeeper", found.predicted),
             ("Warnings of preflight, which do not decide", found.warnings),
             ("Assumed", found.assumed),
-            ("Not shown by this", NOT_SHOWN),
+            ("Not shown by this", found.not_shown),
         )
         if lines
     ]

@@ -101,6 +101,8 @@ class Rehearsal:
     folder: str = ""
     hash: str = ""
     """The last hash of its evidence."""
+    login: bool = False
+    """Whether brokers log in to ZooKeeper."""
 
     @property
     def reasons(self) -> list[Reason]:
@@ -119,6 +121,11 @@ class Rehearsal:
         return found
 
     @property
+    def not_shown(self) -> tuple[str, ...]:
+        """What it does not show."""
+        return (*NOT_SHOWN, WHOSE_LOGIN) if self.login else NOT_SHOWN
+
+    @property
     def go(self) -> bool:
         """Whether nothing speaks against it, and everything was rehearsed."""
         return bool(self.phases) and not self.reasons
@@ -129,9 +136,12 @@ NOT_SHOWN: Final = (
     "what a JVM or a disk decides: keystores, values that Kafka alone reads (preflight looks)",
     "records, consumer groups, transactions: emulated brokers store none",
     "TLS and logins after 'own files': every listener is PLAINTEXT on 127.0.0.1 from then on",
-    "logins to ZooKeeper: whoever is named by most access rules is taken for the brokers'",
 )
 """What no rehearsal with emulated brokers shows."""
+WHOSE_LOGIN: Final = (
+    "logins to ZooKeeper: whom most of its access rules let write or create is taken for the "
+    "brokers"
+)
 _HEAD: Final = (
     "phase",
     "state",
@@ -167,7 +177,7 @@ def as_json(found: Rehearsal) -> dict[str, Any]:
         "warnings": list(found.warnings),
         "predicted": list(found.predicted),
         "phases": [_phase(one) for one in found.phases],
-        "not_shown": list(NOT_SHOWN),
+        "not_shown": list(found.not_shown),
         "folder": found.folder,
         "hash": found.hash,
     }
@@ -227,7 +237,7 @@ def text(found: Rehearsal, width: int = 0) -> str:
     lines += _listed("predicted for the real ZooKeeper", found.predicted)
     lines += _listed("warnings of preflight, which do not decide", found.warnings)
     lines += _listed("assumed", found.assumed)
-    lines += _listed("not shown by this", NOT_SHOWN)
+    lines += _listed("not shown by this", found.not_shown)
     lines += ["", f"logs, report.html and evidence.jsonl: {found.folder}"]
     lines += [f"last hash of the evidence: {found.hash}"] if found.hash else []
     lines += [f"next: {next_step(found)}", verdict(found)]

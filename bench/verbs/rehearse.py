@@ -282,7 +282,7 @@ def _played(prepared: Prepared, folder: Path, going_on: GoingOn | None) -> None:
             {**prepared.controllers, **login},
             elsewhere=prepared.elsewhere,
             own=prepared.own,
-            login=LOGIN if prepared.login else "",
+            login=LOGIN if found.login else "",
         ) as stage,
     ):
         progress.note(

@@ -120,10 +120,8 @@ class Prepared:
     """The controllers are to look below another chroot."""
     own: StartedFiles | None = field(default=None, repr=False)
     """Nodes with files of their own."""
-    login: bool = False
-    """Whether brokers log in to ZooKeeper."""
     controllers_login: bool = False
-    """Whether the controllers log in to it."""
+    """Whether the controllers log in to ZooKeeper."""
 
 
 def read(
@@ -192,7 +190,9 @@ def prepared(given: Given) -> Prepared:
     clean = given.document if given.keep_secrets else secrets.left_out(given.document)
     owned_by = owner(given.document, survey.identities)
     nodes = loadable(clean, open_acls=True).nodes
-    known = not owned_by or not login_elsewhere(survey)
+    # Without a controller's file the identities are those of a broker's.
+    known = not owned_by or (bool(survey.controllers) and not login_elsewhere(survey))
+    found.login = known and bool(owned_by)
     if known:
         nodes = restricted(nodes, clean, owned_by, survey.identities)
     else:
@@ -207,8 +207,7 @@ def prepared(given: Given) -> Prepared:
         held,
         elsewhere=_chroots_differ(survey),
         own=_own(given, survey, made, cluster_id, lambda name, text: f"{name}: {text}"),
-        login=known and bool(owned_by),
-        controllers_login=bool(survey.identities),
+        controllers_login=bool(survey.controllers and survey.identities),
     )
     if given.table is None:
         return whole
@@ -331,6 +330,7 @@ def _anonymised(
     bare = _survey(shown, [], [])
     own = preflight.run(bare)
     found = _found(replace(given, where="dump"), survey, made)
+    found.login = whole.found.login
     found.blockers = [*_without_names(report, own, "blocker")]
     found.warnings = [*_without_names(report, own, "warning")]
     elsewhere = [one for one in whole.found.assumed if one == _LOGIN_ELSEWHERE]

@@ -10,6 +10,7 @@ import pytest
 
 from bench.rehearsal.made import document
 from bench.rehearsal.rights import CONTROLLERS_LOGIN, LOGIN, owner, restricted
+from bench.rehearsal.verdict import WHOSE_LOGIN, text
 from bench.rehearsal.znodes import LoadedZnode, loadable
 from bench.verbs.rehearsed_inputs import Given, Prepared, prepared
 
@@ -97,6 +98,7 @@ def rules_of(one: Prepared) -> set[str]:
 NO_LOGIN = ("zookeeper.set.acl=false",)
 A_LOGIN = ("kraftbridge.zookeeper.digest=kafka:secret",)
 ELSEWHERE = ("zookeeper.set.acl=true",)
+BY_CERTIFICATE = ("zookeeper.ssl.client.enable=true",)
 DIGEST = [31, "digest", "kafka:hash"]
 
 
@@ -105,10 +107,11 @@ DIGEST = [31, "digest", "kafka:hash"]
     [
         ((), False, False, False),
         (ELSEWHERE, False, False, False),
+        (BY_CERTIFICATE, False, False, False),
         (NO_LOGIN, True, True, False),
         (A_LOGIN, True, True, True),
     ],
-    ids=["no file", "elsewhere", "none", "its own"],
+    ids=["no file", "elsewhere", "certificate", "none", "its own"],
 )
 def test_controllers_have_the_login_that_their_files_have(
     lines: tuple[str, ...], kept: bool, login: bool, has: bool, tmp_path: Path
@@ -116,7 +119,8 @@ def test_controllers_have_the_login_that_their_files_have(
     for more in ({}, {"table": tmp_path / "names.json"}):
         found = given(tree(config_topics=[DIGEST, READ]), tmp_path, *lines, **more)
         assert rules_of(found) == ({TOPICS} if kept else set())
-        assert (found.login, found.controllers_login) == (login, has)
+        assert (found.found.login, found.controllers_login) == (login, has)
+        assert (WHOSE_LOGIN in text(found.found)) is login
         assumed = [one for one in found.found.assumed if "may write every znode" in one]
         assert bool(assumed) is not kept
         blocked = any("PF-B09" in one for one in found.found.blockers)
@@ -154,4 +158,14 @@ def test_without_names_whose_login_it_is_is_decided_by_the_real_ones(tmp_path: P
 def test_without_a_named_login_what_nobody_may_write_stays_so(tmp_path: Path) -> None:
     found = given(tree(config_topics=[READ]), tmp_path)
     assert rules_of(found) == {TOPICS}
-    assert (found.login, found.controllers_login) == (False, False)
+    assert (found.found.login, found.controllers_login) == (False, False)
+
+
+def test_the_login_in_a_brokers_file_is_not_that_of_the_controllers(tmp_path: Path) -> None:
+    broker = tmp_path / "broker.properties"
+    broker.write_text("broker.id=1\nzookeeper.connect=zk1:2181\n" + "\n".join(A_LOGIN))
+    tree_ = tree(config_topics=[DIGEST, READ])
+    (tmp_path / "tree.json").write_text(json.dumps(tree_))
+    found = prepared(Given(str(tmp_path / "tree.json"), tree_, [broker]))
+    assert (rules_of(found), found.controllers_login) == (set(), False)
+    assert any("may write every znode" in one for one in found.found.assumed)
