@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import errno
 import json
+import os
 import re
 import shutil
 import time
@@ -90,6 +91,7 @@ _OF_THE_MACHINE: Final = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 )
 """Errors for which no node's file is to blame."""
+_NOT_THE_FILE: Final = "its file is not to blame, rehearse again with more room or limits"
 
 
 class _Broker:
@@ -356,6 +358,7 @@ class StartedFiles:
                     one.format(self._cluster_id, release, new_quorum=True)
                 one.start()
             except ProcessError:
+                _check_controller(one)
                 self._controllers.remove(one)
                 self._refuse(file.name, one.why)
         for one in self._controllers:
@@ -493,8 +496,7 @@ class StartedFiles:
         taken = code == errno.EADDRINUSE and self._has_ports_alone(one.file)
         if code in _OF_THE_MACHINE or taken:
             raise ProcessError(
-                f"broker {one.node_id} does not run: {sentence(error)}: its file is not to blame, "
-                "rehearse again with more room or limits"
+                f"broker {one.node_id} does not run: {sentence(error)}: {_NOT_THE_FILE}"
             ) from error
 
     def _seen(self, statuses: Sequence[Mapping[str, Any]]) -> _Seen:
@@ -530,8 +532,13 @@ class StartedFiles:
         return any(not migrate or _state(one) == "DUAL_WRITE" for one in leading)
 
     def _judge(self, seen: _Seen) -> None:
-        """Who does not take part, and why."""
+        """Who does not take part, and why.
+
+        Raises:
+            ProcessError: no file is to blame.
+        """
         for node in [x for x in self._controllers if not x.alive]:
+            _check_controller(node)
             self._refuse(node.file.name, node.why)
         unruled = not self._lacking and not seen.leading
         if unruled:
@@ -684,6 +691,19 @@ def _still(files: OwnFiles) -> int:
     timers = (number(one.values.get(key, "")) for one in every for key in _TIMERS)
     longest_s = max((one / 1_000 for one in timers if one is not None), default=0.0)
     return STILL + int(min(longest_s, PATIENCE_S) / _POLL_S)
+
+
+def _check_controller(one: _Controller) -> None:
+    """See that a controller has not ended for a reason for which no file is to blame.
+
+    Raises:
+        ProcessError: it has.
+    """
+    code, last = one.exit_code or 0, one.tail()
+    said = next((x for x in map(os.strerror, _OF_THE_MACHINE) if x in last), "")
+    if code < 0 or said:
+        why = said or f"signal {-code}"
+        raise ProcessError(f"controller {one.file.node_id} ended: {why}: {_NOT_THE_FILE}")
 
 
 def _ports(file: OwnFile) -> list[str]:

@@ -43,7 +43,11 @@ class Controller:
     alive: bool = True
     file: OwnFile = field(default_factory=lambda: OwnFile("controller", 3000, LISTENS))
     why: str = "it ended"
+    exit_code: int = 1
     looks: int = 0
+
+    def tail(self) -> str:
+        return self.why
 
     def status(self) -> dict[str, Any] | None:
         self.looks += 1
@@ -207,6 +211,22 @@ def test_what_no_file_is_to_blame_for_is_no_refusal(error: Exception, said: str)
     assert "hunter2" not in str(found.value)
 
 
+@pytest.mark.parametrize(
+    ("code", "why", "said"),
+    [
+        (-9, "it ended", "controller 3000 ended: signal 9: its file is not to blame"),
+        (1, "kraft-bridge: /x: No space left on device", "3000 ended: No space left on device"),
+        (1, "kraft-bridge: Too many open files", "3000 ended: Too many open files"),
+    ],
+)
+def test_a_controller_that_the_machine_ended_is_not_refused(code: int, why: str, said: str) -> None:
+    ended = Controller([None], alive=False, exit_code=code, why=why)
+    one = started([Controller([status()]), Controller([status()]), ended])
+    with pytest.raises(ProcessError, match=said):
+        settled(one)
+    assert one._found.refused == []
+
+
 @pytest.mark.parametrize("error", [bound(errno.EADDRNOTAVAIL), OSError(errno.EACCES, "no")])
 def test_what_a_file_is_to_blame_for_is_one(error: Exception) -> None:
     broker = Broker(after=10**6, error=raised(error), ended=True)
@@ -309,6 +329,17 @@ class Interrupted(own_nodes._Controller):
         raise KeyboardInterrupt
 
 
+class Formatted(own_nodes._Controller):
+    """It ends while it is formatted."""
+
+    ends = ""
+
+    @override
+    def format(self, *_: object, **__: object) -> Any:
+        self.launch([sys.executable, "-c", self.ends]).wait()
+        raise ProcessError("ended")
+
+
 class NoZooKeeper:
     """A ZooKeeper that is not asked anything."""
 
@@ -336,6 +367,27 @@ def test_ctrl_c_in_the_middle_of_a_format_leaves_nothing(
     with pytest.raises(KeyboardInterrupt):
         one.play(tmp_path, str)
     assert {*running()} <= before
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        ("import os; os.kill(os.getpid(), 9)", "ended: signal 9"),
+        ("raise OSError(28, 'No space left on device')", "ended: No space left on device"),
+    ],
+)
+def test_a_format_that_the_machine_ended_is_no_fault_of_a_file(
+    ends: str, said: str, without_zookeeper: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(own_nodes, "_Controller", Formatted)
+    monkeypatch.setattr(Formatted, "ends", ends)
+    one = StartedFiles(
+        clean("plain"), "x", lambda _id: "3.9", [], lambda *_: "", server=without_zookeeper
+    )
+    with pytest.raises(ProcessError, match=said):
+        one.play(tmp_path, str)
+    assert one._found.refused == []
     assert not [*tmp_path.iterdir()]
 
 
