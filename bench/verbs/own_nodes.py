@@ -15,7 +15,6 @@ import re
 import shutil
 import time
 import traceback
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -225,6 +224,8 @@ class _Looks:
         return self._times
 
 
+_Listen = dict[str, list[tuple[int | None, bool]]]
+"""Port here -> node and whether in KRaft mode, once for each listener."""
 _NOT_DURABLE: Final = partial(ZooKeeper, fsync=False)
 
 
@@ -262,8 +263,7 @@ class StartedFiles:
         self._controllers: list[_Controller] = []
         self._expected = 0
         self._still = STILL
-        self._listen: Counter[str] = Counter()
-        """Port here -> how many files have it."""
+        self._listen: _Listen = {}
         self._in_files: Callable[[str], str] = str
         """Text of a node -> with the names of production's folders."""
 
@@ -282,9 +282,7 @@ class StartedFiles:
             files = files_of(self._survey, here)
             self._in_files = files.as_given
             self._still = _still(files)
-            self._listen = Counter(
-                port for one in (*files.controllers, *files.brokers) for port in _ports(one)
-            )
+            self._listen = _listening(files)
             try:
                 self._start_controllers(files.controllers, place)
                 note(f"{len(self._alive())} controllers run with files of their own")
@@ -372,8 +370,9 @@ class StartedFiles:
                     raise
 
     def _has_ports_alone(self, file: OwnFile) -> bool:
-        """Whether no other file has a port of it, so that another program has it if it is taken."""
-        return all(self._listen[port] == 1 for port in _ports(file))
+        """Whether no other node has a port of it, so that another program has it if it is taken."""
+        found = [self._listen[port] for port in _ports(file)]
+        return all(len({node for node, _ in x}) == 1 and len({*x}) == len(x) for x in found)
 
     def _is_copied(self, file: OwnFile, data: Path) -> bool:
         """Whether a folder of production was copied, so that none is to be formatted."""
@@ -709,6 +708,14 @@ def _check_controller(one: _Controller) -> None:
 def _ports(file: OwnFile) -> list[str]:
     """Where it listens here."""
     return re.findall(r":(\d+)(?=,|$)", file.values.get(LISTENERS, ""))
+
+
+def _listening(files: OwnFiles) -> _Listen:
+    found: _Listen = {}
+    for one in (*files.controllers, *files.brokers, *files.targets):
+        for port in _ports(one):
+            found.setdefault(port, []).append((one.node_id, one in files.targets))
+    return found
 
 
 def _live(survey: Survey) -> dict[str, int]:

@@ -8,7 +8,6 @@ import errno
 import json
 import os
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -98,7 +97,7 @@ def started(controllers: Sequence[Controller], brokers: Sequence[Broker] = ()) -
     )
     found._controllers, found._expected = [*controllers], len(controllers)  # type: ignore[list-item]
     found._brokers = [*brokers]  # type: ignore[list-item]
-    found._listen = Counter(["20001"])
+    found._listen = {"20001": [(1, False)]}
     return found
 
 
@@ -233,11 +232,45 @@ def test_what_a_file_is_to_blame_for_is_one(error: Exception) -> None:
     assert settled(started([Controller([status()])], [broker])) == ["broker-1: it says no"]
 
 
-def test_a_port_of_two_files_is_their_fault() -> None:
-    broker = Broker(after=10**6, error=raised(bound(errno.EADDRINUSE)), ended=True)
+def own(name: str, node_id: int, *ports: int) -> OwnFile:
+    ends = ",".join(f"L{x}://127.0.0.1:{port}" for x, port in enumerate(ports))
+    return OwnFile(name, node_id, {"listeners": ends})
+
+
+def taken(brokers: Sequence[OwnFile], targets: Sequence[OwnFile], at: OwnFile) -> StartedFiles:
+    """One finds a port of its taken."""
+    broker = Broker(10**6, raised(bound(errno.EADDRINUSE)), at, ended=True)
     one = started([Controller([status()])], [broker])
-    one._listen["20001"] += 1
-    assert settled(one) == ["broker-1: it says no"]
+    files: Any = SimpleNamespace(controllers=[], brokers=brokers, targets=targets)
+    one._listen = own_nodes._listening(files)
+    return one
+
+
+BROKER, OTHER = own("broker-1", 1, 20001), own("broker-2", 2, 20002)
+TWICE, TARGET = own("broker-1", 1, 20001, 20001), own("target-1", 1, 20002)
+
+
+@pytest.mark.parametrize(
+    ("brokers", "targets", "at"),
+    [
+        ([BROKER, own("broker-2", 2, 20001)], [], BROKER),
+        ([BROKER, own("again", 1, 20001)], [], BROKER),
+        ([TWICE], [], TWICE),
+        ([BROKER, OTHER], [TARGET], TARGET),
+    ],
+    ids=["two brokers", "one id", "two listeners", "a target"],
+)
+def test_a_port_that_files_have_twice_is_their_fault(
+    brokers: list[OwnFile], targets: list[OwnFile], at: OwnFile
+) -> None:
+    assert settled(taken(brokers, targets, at)) == [f"{at.name}: it says no"]
+
+
+@pytest.mark.parametrize("port", [20001, 20003])
+def test_a_port_that_one_node_alone_has_another_program_took(port: int) -> None:
+    target = own("target-1", 1, port)
+    with pytest.raises(ProcessError, match="its file is not to blame"):
+        settled(taken([BROKER, OTHER], [target], target))
 
 
 @pytest.mark.parametrize("chroot", ["/a//b", "/a/../b", "/.", "/a\x01b"])
