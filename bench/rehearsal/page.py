@@ -90,12 +90,12 @@ def _can(found: Rehearsal) -> Answer:
 
 def _what_now(found: Rehearsal) -> Answer:
     question = "What now?"
-    step = next_step(found)
-    text = f"{step[:1].upper()}{step[1:]}."
+    step, command = next_step(found)
+    text = f"{step[:1].upper()}{step[1:]}. "
     if found.go:
-        text += " This run had emulated brokers, which store no records."
-        return Answer(question, "Rehearse on a clone", "good", text, "")
-    return Answer(question, "Mend it, and repeat", "bad", text, "")
+        text += "This run had emulated brokers, which store no records. "
+        return Answer(question, "Rehearse on a clone", "good", f"{text}Type: {command}", "")
+    return Answer(question, "Mend it, and repeat", "bad", f"{text}Type: {command}", "")
 
 
 def _back(found: Rehearsal) -> Answer:

@@ -240,20 +240,26 @@ def text(found: Rehearsal, width: int = 0) -> str:
     lines += _listed("not shown by this", found.not_shown)
     lines += ["", f"logs, report.html and evidence.jsonl: {found.folder}"]
     lines += [f"last hash of the evidence: {found.hash}"] if found.hash else []
-    lines += [f"next: {next_step(found)}", verdict(found)]
-    return "\n".join(folded(one, width, " " * (len(one) - len(one.lstrip()) + 2)) for one in lines)
+    step, command = next_step(found)
+    lines = [
+        folded(one, width, " " * (len(one) - len(one.lstrip()) + 2))
+        for one in (*lines, f"next: {step}", verdict(found))
+    ]
+    return "\n".join([*lines[:-1], f"type: {command}", lines[-1]])
 
 
-def next_step(found: Rehearsal) -> str:
-    """What to do after it, in words without a full stop."""
+def next_step(found: Rehearsal) -> tuple[str, str]:
+    """What to do after it, in words without a full stop, and what to type first."""
     if found.go:
         return (
-            "rehearse again with your own brokers, on a clone of the cluster (docs/clone.md), from "
-            "kraft-bridge zk dump --with-secrets --zookeeper HOSTS > tree.json"
+            "rehearse again with your own brokers, on a clone of the cluster (docs/clone.md)",
+            # Another file: the evidence has the SHA-256 of the one that was played.
+            "umask 077; kraft-bridge zk dump --with-secrets --zookeeper HOSTS > with-secrets.json",
         )
     return (
-        "mend what the reasons name, take a dump again with kraft-bridge zk dump --zookeeper HOSTS "
-        "> tree.json, and run the same command (docs/after-rehearsing.md)"
+        "mend what the reasons name, take a dump again, and run the same command "
+        "(docs/after-rehearsing.md)",
+        "kraft-bridge zk dump --zookeeper HOSTS > tree.json",
     )
 
 

@@ -75,7 +75,8 @@ def expanded(words: list[str], folder: Path) -> list[str]:
 
 
 def test_the_commands_of_the_page_make_a_copy_of_a_cluster(tmp_path: Path) -> None:
-    (tmp_path / "tree.json").write_text(json.dumps(document(topics=2, partitions=2, brokers=2)))
+    tree = tmp_path / "with-secrets.json"
+    tree.write_text(json.dumps(document(topics=2, partitions=2, brokers=2)))
     for kind, text in (("brokers", BROKER), ("targets", TARGET)):
         (tmp_path / kind).mkdir()
         for number in (1, 2):

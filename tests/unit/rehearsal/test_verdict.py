@@ -44,6 +44,7 @@ def spoil_phase(found: Rehearsal, state: str) -> None:
     found.phases[1].state, found.phases[1].why = state, "because"
 
 
+TYPED = "umask 077; kraft-bridge zk dump --with-secrets --zookeeper HOSTS > with-secrets.json"
 SPOILT: dict[str, Callable[[Rehearsal], None]] = {
     "preflight: PF-B04 /a: x": lambda one: setattr(one, "blockers", ["PF-B04 /a: x"]),
     "copy: the copy refuses /a: x": lambda one: setattr(one, "refusals", ["/a: x"]),
@@ -67,8 +68,9 @@ def test_a_warning_does_not_decide() -> None:
     assert text(found).splitlines()[-1].startswith("GO: ")
     assert "PF-W02 a: b" in text(found)
     found.assumed = ["a", "b"]
-    next_, last = text(found).splitlines()[-2:]
+    next_, typed, last = text(found).splitlines()[-3:]
     assert next_.startswith("next: rehearse again with your own brokers")
+    assert typed == f"type: {TYPED}", "a file of its own, which only its owner may read"
     assert "emulated brokers; not yet a go for production: 1 warning, 2 assumptions (" in last
 
 
@@ -78,7 +80,8 @@ def test_a_narrow_terminal_gets_no_table_that_is_cut(width: int) -> None:
     found.folder = "/a/folder/" + "x" * 90
     whole, lines = text(found), text(found, width).split("\n")
     assert max(map(len, whole.split("\n"))) > width
-    assert all(len(one) <= width for one in lines if found.folder not in one)
+    assert all(len(one) <= width for one in lines if found.folder not in one and TYPED not in one)
+    assert f"type: {TYPED}" in lines, "what is typed stays whole"
     assert [one.strip() for one in lines].count(found.folder) == 1, "a path stays whole"
     one = found.phases[0]
     assert any(line.startswith(f"{one.phase}: {one.state}; ") for line in lines)
@@ -106,6 +109,7 @@ def test_the_page_begins_with_what_to_do_and_whether_one_can_go_back() -> None:
     assert [can.state, now.state, back.state] == ["good", "good", "good"]
     assert "Not yet a go for production: 1 warning below" in can.text
     assert "docs/clone.md" in now.text
+    assert now.text.endswith(f"Type: {TYPED}")
     assert "3 restarts of brokers, with all brokers in KRaft mode 6" in back.text
     assert "took 20 s" in back.text
     found.phases[-1].state, found.phases[-1].why = FAILED, "because"
