@@ -30,6 +30,8 @@ LOG_ID: Final = bytes(15) + b"\x01"
 _OTHER: Final = "AAAAAAAAAAAAAAAAAAAAAg"
 _CLIENT: Final = "KIP-595; KafkaRaftClient"
 _PATIENCE: Final = 100
+_UNWRITTEN: Final = range(8, 31)
+"""Levels of metadata.version that Kafka 3.4 to 4.3 support at most: see :func:`answered`."""
 
 
 def description(topic: str = LOG, partition: int = 0) -> Any:
@@ -384,6 +386,33 @@ def diverging(stage: Stage) -> Program:
     )
 
 
+def unknown(stage: Stage, now: int, name: str = LOG, cluster: str = "", **part: Any) -> Any:
+    """A FetchSnapshot request for a snapshot that is not there."""
+    kind = m.FetchSnapshotRequest
+    values = {
+        "partition": 0,
+        "current_leader_epoch": now,
+        "snapshot_id": kind.SnapshotId(end_offset=1 << 50, epoch=now),
+        **part,
+    }
+    topic = kind.TopicSnapshot(name=name, partitions=[kind.PartitionSnapshot(**values)])
+    return kind(cluster_id=cluster or stage.facts.cluster_id or None, topics=[topic])
+
+
+def answered(what: str, stage: Stage, message: Any) -> Any:
+    """The partition of a FetchSnapshot answer without records.
+
+    Raises:
+        NotOffered: Kafka 3.4 to 4.3 cannot write it: FetchSnapshotResponseData.addSize takes the
+            size of records that are null. They say UNKNOWN_SERVER_ERROR of the whole.
+    """
+    level = stage.facts.features.get("metadata.version", (0, 0))[1]
+    if level in _UNWRITTEN and message.error_code == -1 and not message.topics:
+        raise NotOffered("Kafka 3.4 to 4.3 cannot write an answer without records")
+    code(f"FetchSnapshot of {what}: as a whole", message.error_code, 0)
+    return only("partitions", only("topics", message.topics).partitions)
+
+
 @case(
     "FetchSnapshot: refusals of a cluster, a topic and a snapshot",
     sources=f"KIP-630; {_CLIENT[9:]}.handleFetchSnapshotRequest",
@@ -392,31 +421,17 @@ def diverging(stage: Stage) -> Program:
 )
 def snapshots(stage: Stage) -> Program:
     now = yield from epoch(stage, newest(stage))
-    kind = m.FetchSnapshotRequest
-
-    def asked(name: str = LOG, cluster: str = "", **part: Any) -> Any:
-        values = {
-            "partition": 0,
-            "current_leader_epoch": now,
-            "snapshot_id": kind.SnapshotId(end_offset=1 << 50, epoch=now),
-            **part,
-        }
-        topic = kind.TopicSnapshot(name=name, partitions=[kind.PartitionSnapshot(**values)])
-        return kind(cluster_id=cluster or stage.facts.cluster_id or None, topics=[topic])
-
-    answer = (yield Ask(asked(cluster=_OTHER))).message
+    answer = (yield Ask(unknown(stage, now, cluster=_OTHER))).message
     code("FetchSnapshot for another cluster", answer.error_code, 104)
+    bootstrap = m.FetchSnapshotRequest.SnapshotId(end_offset=0, epoch=0)
     for what, request, expected in (
-        ("an unknown snapshot", asked(), 98),
-        ("the bootstrap snapshot", asked(snapshot_id=kind.SnapshotId(end_offset=0, epoch=0)), 98),
-        ("another topic", asked("other"), 3),
-        ("a higher epoch", asked(current_leader_epoch=now + 1), 75),
+        ("an unknown snapshot", unknown(stage, now), 98),
+        ("the bootstrap snapshot", unknown(stage, now, snapshot_id=bootstrap), 98),
+        ("another topic", unknown(stage, now, "other"), 3),
+        ("a higher epoch", unknown(stage, now, current_leader_epoch=now + 1), 75),
     ):
         answer = (yield Ask(request)).message
-        if answer.error_code == -1 and not answer.topics:
-            continue  # Kafka 3.9 cannot write an answer without records: NullPointerException
-        code(f"FetchSnapshot of {what}: as a whole", answer.error_code, 0)
-        result = only("partitions", only("topics", answer.topics).partitions)
+        result = answered(what, stage, answer)
         code(f"FetchSnapshot of {what}", result.error_code, expected)
         bare(request, answer)
 
@@ -440,14 +455,8 @@ def led(stage: Stage) -> Program:
         listed = [(node.broker_id, node.host, node.port) for node in told.brokers]
         mine = [node for node in listed if node[0] == one.leader_id]
         same("the leader by DescribeCluster, if it is registered", mine or nodes, nodes)
-    kind = m.FetchSnapshotRequest
-    none = kind.SnapshotId(end_offset=1 << 50, epoch=now)
-    part = kind.PartitionSnapshot(partition=0, current_leader_epoch=now, snapshot_id=none)
-    topics = [kind.TopicSnapshot(name=LOG, partitions=[part])]
-    answer = yield Ask(kind(cluster_id=stage.facts.cluster_id or None, topics=topics))
-    if answer.message.error_code == -1:
-        raise NotOffered("Kafka 3.9 cannot write an answer without records")
-    other = only("partitions", only("topics", answer.message.topics).partitions).current_leader
+    answer = yield Ask(unknown(stage, now))
+    other = answered("an unknown snapshot", stage, answer.message).current_leader
     leaders = [(each.leader_id, each.leader_epoch) for each in (other, one)]
     same("leader and epoch by FetchSnapshot", *leaders)
     if version >= 17 and answer.version >= 1:

@@ -3,9 +3,28 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from bench.conformance.case import Facts, Stage, Where
+import pytest
+
+from bench.conformance.case import (
+    CASES,
+    Answer,
+    Ask,
+    Facts,
+    NotOffered,
+    Stage,
+    Violation,
+    Where,
+)
+from bench.conformance.cases.quorum import LOG, LOG_ID
 from bench.conformance.cases.records import stored
+from wire import messages as m
+from wire.batch import Batch, encode_batch
+from wire.schema import spec
+
+RAFT = (m.FetchRequest, m.FetchSnapshotRequest, m.DescribeQuorumRequest)
 
 
 def stage(here: Where, **facts: object) -> Stage:
@@ -17,3 +36,96 @@ def test_topics_of_records_do_not_depend_on_defaults_of_the_broker() -> None:
     configs = {one.name: one.value for one in asked.request.topics[0].configs}
     assert configs["message.timestamp.type"] == "CreateTime"
     assert configs["cleanup.policy"] == "delete"
+
+
+@dataclass
+class Controller:
+    """Answers as a controller that leads alone; each batch of its log has one record."""
+
+    end: int = 3
+    """What DescribeQuorum tells."""
+    held: int = 3
+    """Batches that Fetch gives, one each time."""
+    grows: bool = False
+    """Whether both are one more after each Fetch."""
+    unwritten: m.FetchSnapshotResponse | None = None
+    """The answer to every FetchSnapshot for this cluster."""
+
+    def __call__(self, request: object) -> object:
+        match request:
+            case m.DescribeQuorumRequest():
+                return self._described()
+            case m.FetchRequest():
+                return self._fetched(request.topics[0].partitions[0])
+            case m.FetchSnapshotRequest(cluster_id=str()):
+                return m.FetchSnapshotResponse(error_code=104)
+            case m.FetchSnapshotRequest():
+                return self.unwritten or self._no_snapshot(request.topics[0])
+        raise AssertionError(request)
+
+    def _described(self) -> m.DescribeQuorumResponse:
+        kind = m.DescribeQuorumResponse
+        voter = kind.ReplicaState(replica_id=1, log_end_offset=self.end)
+        part = kind.PartitionData(
+            leader_id=1, leader_epoch=1, high_watermark=self.end, current_voters=[voter]
+        )
+        return kind(topics=[kind.TopicData(topic_name=LOG, partitions=[part])])
+
+    def _fetched(self, asked: m.FetchRequest.FetchPartition) -> m.FetchResponse:
+        kind, data = m.FetchResponse, b""
+        if asked.fetch_offset < self.held:
+            data = encode_batch(Batch(asked.fetch_offset, 1, 0, 0, [(None, b"x")]))
+        part = kind.PartitionData(
+            high_watermark=min(self.end, self.held),
+            log_start_offset=0,
+            current_leader=kind.LeaderIdAndEpoch(leader_id=1, leader_epoch=1),
+            records=data,
+        )
+        self.end, self.held = self.end + self.grows, self.held + self.grows
+        topic = kind.FetchableTopicResponse(topic_id=LOG_ID, partitions=[part])
+        return kind(responses=[topic])
+
+    def _no_snapshot(self, asked: m.FetchSnapshotRequest.TopicSnapshot) -> m.FetchSnapshotResponse:
+        kind, part = m.FetchSnapshotResponse, asked.partitions[0]
+        error = 3 if asked.name != LOG else 75 if part.current_leader_epoch > 1 else 98
+        leader = kind.LeaderIdAndEpoch(leader_id=1, leader_epoch=1)
+        none = kind.PartitionSnapshot(error_code=error, current_leader=leader)
+        return kind(topics=[kind.TopicSnapshot(name=asked.name, partitions=[none])])
+
+
+def outcome(case: str, answers: Callable[[object], object], level: int = 0) -> str:
+    """How a case of a controller ends; ``level``: the newest metadata.version that it supports."""
+    ranges = {spec(one).key: (0, spec(one).max_version) for one in RAFT}
+    one = stage(
+        Where.CONTROLLER,
+        ranges={Where.CONTROLLER: ranges},
+        features={"metadata.version": (1, level)},
+        plain=frozenset({Where.CONTROLLER}),
+    )
+    program, got = CASES[case].program(one), None
+    try:
+        while True:
+            asked = program.send(got)
+            assert isinstance(asked, Ask)
+            version = asked.version or spec(type(asked.request)).max_version
+            got = Answer(answers(asked.request), version, b"")
+    except StopIteration:
+        return "passed"
+    except NotOffered:
+        return "not offered"
+    except Violation as found:
+        return f"failed: {found.what}"
+
+
+@pytest.mark.parametrize("case", ["quorum.snapshots", "quorum.led"])
+def test_an_answer_that_cannot_be_written_is_excused_of_kafka_alone(case: str) -> None:
+    kind = m.FetchSnapshotResponse
+    whole = Controller(unwritten=kind(error_code=-1))
+    assert outcome(case, Controller()) == "passed"
+    for level in (8, 21, 30):  # Kafka 3.4, 3.9, 4.3
+        assert outcome(case, whole, level) == "not offered"
+    failed = "failed: FetchSnapshot of an unknown snapshot: as a whole"
+    for level in (0, 7, 31):
+        assert outcome(case, whole, level) == failed
+    partly = Controller(unwritten=kind(error_code=-1, topics=[kind.TopicSnapshot(name=LOG)]))
+    assert outcome(case, partly, 21) == failed

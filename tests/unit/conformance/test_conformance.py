@@ -73,6 +73,8 @@ def test_our_own_cluster_has_no_fault(ours: Cluster) -> None:
     assert [(one.id, one.why, one.expected, one.got) for one in report.failed] == []
     assert report.left == []
     assert all(count["passed"] for group, count in report.groups.items() if group != "records")
+    quorum = {one.outcome for one in report.findings if one.case.group == "quorum"}
+    assert quorum == {"passed"}, "what is excused of Kafka is not of ours"
     facts = known(places(ours))
     assert topics_of_others(places(ours), facts, "") == [], "its topics are gone"
 
