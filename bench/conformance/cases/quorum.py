@@ -212,7 +212,11 @@ def newest(stage: Stage) -> int:
 
 def fetched(stage: Stage, version: int, **changes: Any) -> Program:
     """Fetch; returns the result of the partition."""
-    answer = (yield Ask(fetch(stage, version, **changes), version)).message
+    return _of_the_log((yield Ask(fetch(stage, version, **changes), version)).message, version)
+
+
+def _of_the_log(answer: Any, version: int) -> Any:
+    """The one partition of a Fetch answer."""
     code("Fetch", answer.error_code, 0)
     topic = only("topics", answer.responses)
     same(
@@ -222,9 +226,6 @@ def fetched(stage: Stage, version: int, **changes: Any) -> Program:
     )
     partition = only("partitions", topic.partitions)
     same("the partition", partition.partition_index, 0)
-    # Default values of FetchResponse.json: they are of brokers that store records.
-    of_records = (answer.session_id, partition.last_stable_offset, partition.preferred_read_replica)
-    same("session, last stable offset, preferred replica of the log", of_records, (0, -1, -1))
     return partition
 
 
@@ -273,7 +274,8 @@ def observe(stage: Stage) -> Program:
             stage, version, current_leader_epoch=now, fetch_offset=offset, last_fetched_epoch=last
         )
         code("Fetch", result.error_code, 0)
-        same("the diverging epoch of a log that agrees", result.diverging_epoch.end_offset, -1)
+        same("the diverging epoch of a log that agrees", result.diverging_epoch.epoch, -1)
+        # A follower takes either for a snapshot that it is to fetch.
         snapshot = (result.snapshot_id.end_offset, result.snapshot_id.epoch)
         same("the snapshot where the log is whole", snapshot, (-1, -1))
         if not result.records:
@@ -300,6 +302,21 @@ def observe(stage: Stage) -> Program:
     same(f"offsets of DescribeQuorum above {offset}, the end of the log", beyond, {})
     got = result.high_watermark
     holds("the high watermark", got <= offset, f"at most {offset}, the end of the log", got)
+
+
+@case(
+    "Fetch of the metadata log has no session, last stable offset and preferred replica",
+    level=Level.HABIT,
+    sources="FetchResponse.json, default values",
+    where=Where.CONTROLLER,
+    asks=(m.FetchRequest,),
+)
+def observe_bare(stage: Stage) -> Program:
+    version = newest(stage)
+    answer = (yield Ask(fetch(stage, version), version)).message
+    part = _of_the_log(answer, version)
+    told = (answer.session_id, part.last_stable_offset, part.preferred_read_replica)
+    same("session, last stable offset, preferred replica", told, (0, -1, -1))
 
 
 @case(
@@ -423,16 +440,34 @@ def snapshots(stage: Stage) -> Program:
     now = yield from epoch(stage, newest(stage))
     answer = (yield Ask(unknown(stage, now, cluster=_OTHER))).message
     code("FetchSnapshot for another cluster", answer.error_code, 104)
+    for what, request, expected in _refusals(stage, now):
+        result = answered(what, stage, (yield Ask(request)).message)
+        code(f"FetchSnapshot of {what}", result.error_code, expected)
+
+
+def _refusals(stage: Stage, now: int) -> list[tuple[str, Any, int]]:
+    """(what, request, error code) of FetchSnapshot that is refused for its partition."""
     bootstrap = m.FetchSnapshotRequest.SnapshotId(end_offset=0, epoch=0)
-    for what, request, expected in (
+    return [
         ("an unknown snapshot", unknown(stage, now), 98),
         ("the bootstrap snapshot", unknown(stage, now, snapshot_id=bootstrap), 98),
         ("another topic", unknown(stage, now, "other"), 3),
         ("a higher epoch", unknown(stage, now, current_leader_epoch=now + 1), 75),
-    ):
+    ]
+
+
+@case(
+    "FetchSnapshot: what is refused has no values but those of the request",
+    level=Level.HABIT,
+    sources="FetchSnapshotResponse.json, default values",
+    where=Where.CONTROLLER,
+    asks=(m.FetchSnapshotRequest, m.FetchRequest),
+)
+def snapshots_bare(stage: Stage) -> Program:
+    now = yield from epoch(stage, newest(stage))
+    for what, request, _ in _refusals(stage, now):
         answer = (yield Ask(request)).message
-        result = answered(what, stage, answer)
-        code(f"FetchSnapshot of {what}", result.error_code, expected)
+        answered(what, stage, answer)
         bare(request, answer)
 
 

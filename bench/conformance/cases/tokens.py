@@ -5,7 +5,18 @@ from __future__ import annotations
 from typing import Any, Final
 
 from bench.conformance.asking import eventually
-from bench.conformance.case import Ask, NotOffered, Program, Stage, Where, case, code, holds, same
+from bench.conformance.case import (
+    Ask,
+    Level,
+    NotOffered,
+    Program,
+    Stage,
+    Where,
+    case,
+    code,
+    holds,
+    same,
+)
 from wire import messages as m
 
 _SOURCES: Final = "KIP-48; DelegationTokenControlManager, KafkaApis.allowTokenRequests"
@@ -55,18 +66,34 @@ def not_allowed(stage: Stage) -> Program:
         raise NotOffered("judged where there is neither TLS nor a login")
     answer = (yield Ask(creation(), lowest=3)).message
     code("CreateDelegationToken", answer.error_code, 64)
+    for asked in _of_no_token():
+        code(type(asked).__name__, (yield Ask(asked)).message.error_code, 64)
+
+
+def _of_no_token() -> tuple[Any, Any]:
+    """Requests for a token that is not there."""
+    renewal = m.RenewDelegationTokenRequest(hmac=b"none", renew_period_ms=1)
+    return renewal, m.ExpireDelegationTokenRequest(hmac=b"none", expiry_time_period_ms=-1)
+
+
+@case(
+    "a token that is refused has no times, and its owner is who asked for it",
+    level=Level.HABIT,
+    sources="CreateDelegationTokenResponse.prepareResponse",
+    asks=(m.CreateDelegationTokenRequest,),
+    disruptive=True,
+)
+def not_allowed_bare(stage: Stage) -> Program:
+    answer = (yield Ask(creation(), lowest=3)).message
+    if answer.error_code != 64:
+        raise NotOffered("judged where tokens may not be asked for")
     times = (answer.issue_timestamp_ms, answer.expiry_timestamp_ms, answer.max_timestamp_ms)
     same("times of no token", times, (-1, -1, -1))
     owner = (answer.principal_type, answer.principal_name)
     requester = (answer.token_requester_principal_type, answer.token_requester_principal_name)
     same("the owner, where none is named", owner, requester)
-    for asked in (
-        m.RenewDelegationTokenRequest(hmac=b"none", renew_period_ms=1),
-        m.ExpireDelegationTokenRequest(hmac=b"none", expiry_time_period_ms=-1),
-    ):
-        answer = (yield Ask(asked)).message
-        code(type(asked).__name__, answer.error_code, 64)
-        same("the expiry of no token", answer.expiry_timestamp_ms, -1)
+    for asked in _of_no_token():
+        same("the expiry of no token", (yield Ask(asked)).message.expiry_timestamp_ms, -1)
 
 
 @case(

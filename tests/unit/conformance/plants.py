@@ -440,8 +440,14 @@ PLANTS: list[tuple[str, str, Plant, str]] = [
         C,
     ),
     (
+        "a session of the log",
+        "quorum.observe_bare",
+        answering(m.FetchRequest, setting(session_id=7)),
+        C,
+    ),
+    (
         "a snapshot's place",
-        "quorum.snapshots",
+        "quorum.snapshots_bare",
         answering(m.FetchSnapshotRequest, each(TOPICS, "partitions", position=1)),
         C,
     ),
@@ -459,7 +465,7 @@ PLANTS: list[tuple[str, str, Plant, str]] = [
     ),
     (
         "the time of no token",
-        "tokens.not_allowed",
+        "tokens.not_allowed_bare",
         answering(m.CreateDelegationTokenRequest, setting(issue_timestamp_ms=0)),
         C,
     ),

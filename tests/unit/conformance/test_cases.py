@@ -13,6 +13,7 @@ from bench.conformance.case import (
     Answer,
     Ask,
     Facts,
+    Level,
     NotOffered,
     Stage,
     Violation,
@@ -24,7 +25,12 @@ from wire import messages as m
 from wire.batch import Batch, encode_batch
 from wire.schema import spec
 
-RAFT = (m.FetchRequest, m.FetchSnapshotRequest, m.DescribeQuorumRequest)
+OFFERED = (
+    m.FetchRequest,
+    m.FetchSnapshotRequest,
+    m.DescribeQuorumRequest,
+    m.CreateDelegationTokenRequest,
+)
 
 
 def stage(here: Where, **facts: object) -> Stage:
@@ -50,6 +56,8 @@ class Controller:
     """Whether both are one more after each Fetch."""
     unwritten: m.FetchSnapshotResponse | None = None
     """The answer to every FetchSnapshot for this cluster."""
+    unread: bool = False
+    """Whether answers have values that nobody reads."""
 
     def __call__(self, request: object) -> object:
         match request:
@@ -61,6 +69,17 @@ class Controller:
                 return m.FetchSnapshotResponse(error_code=104)
             case m.FetchSnapshotRequest():
                 return self.unwritten or self._no_snapshot(request.topics[0])
+            case m.CreateDelegationTokenRequest():
+                return m.CreateDelegationTokenResponse(
+                    error_code=64,
+                    issue_timestamp_ms=self.unread - 1,
+                    expiry_timestamp_ms=-1,
+                    max_timestamp_ms=-1,
+                )
+            case m.RenewDelegationTokenRequest():
+                return m.RenewDelegationTokenResponse(error_code=64, expiry_timestamp_ms=-1)
+            case m.ExpireDelegationTokenRequest():
+                return m.ExpireDelegationTokenResponse(error_code=64, expiry_timestamp_ms=-1)
         raise AssertionError(request)
 
     def _described(self) -> m.DescribeQuorumResponse:
@@ -78,24 +97,27 @@ class Controller:
         part = kind.PartitionData(
             high_watermark=min(self.end, self.held),
             log_start_offset=0,
+            last_stable_offset=self.unread - 1,
             current_leader=kind.LeaderIdAndEpoch(leader_id=1, leader_epoch=1),
             records=data,
         )
         self.end, self.held = self.end + self.grows, self.held + self.grows
         topic = kind.FetchableTopicResponse(topic_id=LOG_ID, partitions=[part])
-        return kind(responses=[topic])
+        return kind(responses=[topic], session_id=int(self.unread))
 
     def _no_snapshot(self, asked: m.FetchSnapshotRequest.TopicSnapshot) -> m.FetchSnapshotResponse:
         kind, part = m.FetchSnapshotResponse, asked.partitions[0]
         error = 3 if asked.name != LOG else 75 if part.current_leader_epoch > 1 else 98
         leader = kind.LeaderIdAndEpoch(leader_id=1, leader_epoch=1)
-        none = kind.PartitionSnapshot(error_code=error, current_leader=leader)
+        none = kind.PartitionSnapshot(
+            error_code=error, current_leader=leader, position=int(self.unread)
+        )
         return kind(topics=[kind.TopicSnapshot(name=asked.name, partitions=[none])])
 
 
 def outcome(case: str, answers: Callable[[object], object], level: int = 0) -> str:
     """How a case of a controller ends; ``level``: the newest metadata.version that it supports."""
-    ranges = {spec(one).key: (0, spec(one).max_version) for one in RAFT}
+    ranges = {spec(one).key: (0, spec(one).max_version) for one in OFFERED}
     one = stage(
         Where.CONTROLLER,
         ranges={Where.CONTROLLER: ranges},
@@ -129,3 +151,13 @@ def test_an_answer_that_cannot_be_written_is_excused_of_kafka_alone(case: str) -
         assert outcome(case, whole, level) == failed
     partly = Controller(unwritten=kind(error_code=-1, topics=[kind.TopicSnapshot(name=LOG)]))
     assert outcome(case, partly, 21) == failed
+
+
+@pytest.mark.parametrize("case", ["quorum.observe", "quorum.snapshots", "tokens.not_allowed"])
+def test_what_nobody_reads_is_a_habit(case: str) -> None:
+    habit = f"{case}_bare"
+    assert (CASES[case].level, CASES[habit].level) == (Level.MUST, Level.HABIT)
+    for one in (case, habit):
+        assert outcome(one, Controller()) == "passed"
+    assert outcome(case, Controller(unread=True)) == "passed"
+    assert outcome(habit, Controller(unread=True)).startswith("failed")
