@@ -30,6 +30,7 @@ LOG_ID: Final = bytes(15) + b"\x01"
 _OTHER: Final = "AAAAAAAAAAAAAAAAAAAAAg"
 _CLIENT: Final = "KIP-595; KafkaRaftClient"
 _PATIENCE: Final = 100
+"""Fetches with records beyond the end that was told: a log may grow while it is read."""
 _UNWRITTEN: Final = range(8, 31)
 """Levels of metadata.version that Kafka 3.4 to 4.3 support at most: see :func:`answered`."""
 
@@ -263,23 +264,23 @@ def observe(stage: Stage) -> Program:
     version = newest(stage)
     now = yield from epoch(stage, version)
     ends = _offsets((yield from described()))
-    result = yield from fetched(stage, version, current_leader_epoch=now)
-    if result.snapshot_id.end_offset >= 0:
-        yield from _there(stage, now, result.snapshot_id)
-        raise NotOffered("the log's start is in a snapshot")
-    same("the start of a log without a snapshot", result.log_start_offset, 0)
-    offset, last = 0, 0
-    for _ in range(_PATIENCE):
+    offset, last, later = 0, 0, 0
+    while later < _PATIENCE:
         result = yield from fetched(
             stage, version, current_leader_epoch=now, fetch_offset=offset, last_fetched_epoch=last
         )
         code("Fetch", result.error_code, 0)
         same("the diverging epoch of a log that agrees", result.diverging_epoch.epoch, -1)
-        # A follower takes either for a snapshot that it is to fetch.
-        snapshot = (result.snapshot_id.end_offset, result.snapshot_id.epoch)
-        same("the snapshot where the log is whole", snapshot, (-1, -1))
+        if result.snapshot_id.end_offset >= 0:
+            yield from _there(stage, now, result.snapshot_id)
+            raise NotOffered("the log is in a snapshot, or a part of it")
+        # A follower takes an epoch alone for a snapshot too.
+        same("the snapshot's epoch where there is none", result.snapshot_id.epoch, -1)
+        start = result.log_start_offset
+        holds("the start of the log", 0 <= start <= offset, f"0 to {offset}", start)
         if not result.records:
             break
+        later += offset >= max(ends.values())
         try:
             batches = [*decode_batches(result.records)]
         except DecodeError as error:
@@ -296,6 +297,8 @@ def observe(stage: Stage) -> Program:
             )
             offset, last = one.last_offset + 1, one.leader_epoch
     else:
+        then = max(_offsets((yield from described())).values())
+        holds("the end of the log", then >= offset, f"{offset} or more, as was fetched", then)
         raise NotOffered("the log grows faster than it is read")
     holds("the end of the log", offset > 0, "above 0", offset)
     beyond = {key: one for key, one in ends.items() if one > offset}

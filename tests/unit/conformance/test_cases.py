@@ -54,6 +54,8 @@ class Controller:
     """Batches that Fetch gives, one each time."""
     grows: bool = False
     """Whether both are one more after each Fetch."""
+    snapshot: int = -1
+    """Instead of what is at this offset Fetch names a snapshot, which is there."""
     unwritten: m.FetchSnapshotResponse | None = None
     """The answer to every FetchSnapshot for this cluster."""
     unread: bool = False
@@ -67,6 +69,10 @@ class Controller:
                 return self._fetched(request.topics[0].partitions[0])
             case m.FetchSnapshotRequest(cluster_id=str()):
                 return m.FetchSnapshotResponse(error_code=104)
+            case m.FetchSnapshotRequest(max_bytes=1_048_576):
+                kind = m.FetchSnapshotResponse
+                part = kind.PartitionSnapshot()
+                return kind(topics=[kind.TopicSnapshot(name=LOG, partitions=[part])])
             case m.FetchSnapshotRequest():
                 return self.unwritten or self._no_snapshot(request.topics[0])
             case m.CreateDelegationTokenRequest():
@@ -101,6 +107,8 @@ class Controller:
             current_leader=kind.LeaderIdAndEpoch(leader_id=1, leader_epoch=1),
             records=data,
         )
+        if asked.fetch_offset == self.snapshot:
+            part.snapshot_id = kind.SnapshotId(end_offset=9, epoch=1)
         self.end, self.held = self.end + self.grows, self.held + self.grows
         topic = kind.FetchableTopicResponse(topic_id=LOG_ID, partitions=[part])
         return kind(responses=[topic], session_id=int(self.unread))
@@ -161,3 +169,18 @@ def test_what_nobody_reads_is_a_habit(case: str) -> None:
         assert outcome(one, Controller()) == "passed"
     assert outcome(case, Controller(unread=True)) == "passed"
     assert outcome(habit, Controller(unread=True)).startswith("failed")
+
+
+def test_a_log_is_read_to_the_end_that_was_told() -> None:
+    assert outcome("quorum.observe", Controller(end=150, held=150)) == "passed"
+    short = outcome("quorum.observe", Controller(end=150, held=149))
+    assert short == "failed: offsets of DescribeQuorum above 149, the end of the log"
+    endless = Controller(held=1 << 30)
+    assert outcome("quorum.observe", endless) == "failed: the end of the log"
+    assert outcome("quorum.observe", Controller(grows=True)) == "not offered"
+
+
+def test_a_snapshot_may_have_any_part_of_the_log() -> None:
+    """Its start may be deleted while it is read."""
+    for offset in (0, 2):
+        assert outcome("quorum.observe", Controller(snapshot=offset)) == "not offered"
