@@ -99,7 +99,9 @@ def strangers(request: Any, answer: Any) -> None:
             raise Violation("partitions of the answer", f"of {named}", printed(one))
     for owner in _OWNERS:
         kind = owner.removesuffix("_id")
-        names = {value for name, value in _values(request) if kind in name and value}
+        # A static member's group_instance_id names no group.
+        fields = [each for each in _values(request) if "instance" not in each[0]]
+        names = {value for name, value in fields if kind in name and value}
         told = {value for name, value in _values(answer) if name == owner and value}
         if names and not told <= names:
             raise Violation(f"{owner} of the answer", f"of {printed(names)}", printed(told))
@@ -111,15 +113,23 @@ def once(request: Any, answer: Any) -> None:
     Raises:
         Violation: one has.
     """
-    asked = Counter(repr(value) for _, value in _values(request) if isinstance(value, str | bytes))
+    asked = Counter(_texts(request))
     for owner in _structs(answer):
         for name in owner.__struct_fields__:
             value = getattr(owner, name)
             entries = value if isinstance(value, list | tuple) else ()
-            told = Counter(repr(one) for one in entries if _is_named(one))
-            for text, count in (each for each in told.items() if each[1] > 1):
-                if count > max((most for one, most in asked.items() if one in text), default=1):
+            named = [one for one in entries if _is_named(one)]
+            told = Counter(map(repr, named))
+            for one in named if len(told) < len(named) else ():
+                count = told[repr(one)]
+                if count > max([1, *(asked[text] for text in _texts(one))]):
                     raise Violation(f"an entry of {name}", "once", f"{count} times")
+
+
+def _texts(message: Any) -> list[str | bytes]:
+    """Each text and bytes in a message that is not empty, nor an id of zeros."""
+    values = [one for _, one in _values(message) if isinstance(one, str | bytes)]
+    return [one for one in values if one and one != ZERO_UUID]
 
 
 def _is_named(one: Any) -> bool:
@@ -130,24 +140,28 @@ def _is_named(one: Any) -> bool:
     return any(value and isinstance(value, str | bytes) for value in values)
 
 
-def bare(request: Any, answer: Any) -> None:
+def bare(request: Any, answer: Any) -> int:
     """Demand that what is refused has no values but its partition and texts of the request.
+
+    Returns how much is refused: structs with an error.
 
     Raises:
         Violation: it has.
     """
-    texts = {value for _, value in _values(request) if isinstance(value, str | bytes)}
+    texts, refused = {*_texts(request)}, 0
     for one in _structs(answer):
         if not any(getattr(one, name) for name in one.__struct_fields__ if _is_error(name)):
             continue
+        refused += 1
         for owner, name, value in _own(one):
             none = _NO_VALUE.get(name, getattr(type(owner)(), name))
             if isinstance(value, str | bytes):
-                right = not value or value in texts
+                right = not value or value == none or value in texts
             else:
                 right = value == none or name in _PARTITION
             if not right:
                 raise Violation(f"{name} of what is refused", repr(none), printed(value))
+    return refused
 
 
 def _is_error(name: str) -> bool:

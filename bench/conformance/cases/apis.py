@@ -1186,10 +1186,13 @@ def _enter(request: type, how: Api) -> None:
 
 def _bare(request: type) -> Callable[[Stage], Program]:
     def program(stage: Stage) -> Program:
+        refused = 0
         for version in stage.versions(request):
             if version >= _ANSWERED_FROM.get(request, 0):
                 asked, _ = yield from _APIS[request].maker(stage, version)
-                bare(asked, (yield Ask(asked, version)).message)
+                refused += bare(asked, (yield Ask(asked, version)).message)
+        if not refused:
+            raise NotOffered("nothing is refused")
 
     return program
 

@@ -471,7 +471,8 @@ def snapshots_bare(stage: Stage) -> Program:
     for what, request, _ in _refusals(stage, now):
         answer = (yield Ask(request)).message
         answered(what, stage, answer)
-        bare(request, answer)
+        if not bare(request, answer):
+            raise NotOffered(f"{what} is not refused")
 
 
 @case(

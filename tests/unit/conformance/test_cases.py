@@ -30,6 +30,7 @@ OFFERED = (
     m.FetchSnapshotRequest,
     m.DescribeQuorumRequest,
     m.CreateDelegationTokenRequest,
+    m.DescribeGroupsRequest,
 )
 
 
@@ -184,3 +185,17 @@ def test_a_snapshot_may_have_any_part_of_the_log() -> None:
     """Its start may be deleted while it is read."""
     for offset in (0, 2):
         assert outcome("quorum.observe", Controller(snapshot=offset)) == "not offered"
+
+
+def test_what_is_not_refused_is_no_refusal_without_values() -> None:
+    kind = m.DescribeGroupsResponse
+
+    def told(**values: object) -> str:
+        def answer(request: m.DescribeGroupsRequest) -> m.DescribeGroupsResponse:
+            return kind(groups=[kind.DescribedGroup(group_id=request.groups[0], **values)])
+
+        return outcome("apis.DescribeGroups.bare", answer)
+
+    assert told(group_state="Dead") == "not offered"
+    assert told(error_code=15) == "passed"
+    assert told(error_code=15, group_state="Dead").startswith("failed: group_state")

@@ -46,8 +46,10 @@ def test_groups_and_transactions_are_those_that_were_asked_for() -> None:
     group = m.DescribeGroupsResponse.DescribedGroup
     told = m.DescribeGroupsResponse(groups=[group(group_id="a")])
     strangers(m.DescribeGroupsRequest(groups=("a", "b")), told)
-    with pytest.raises(Violation, match="group_id of the answer"):
-        strangers(m.DescribeGroupsRequest(groups=("b",)), told)
+    static = m.OffsetCommitRequest(group_id="b", group_instance_id="a")
+    for asked in (m.DescribeGroupsRequest(groups=("b",)), static):
+        with pytest.raises(Violation, match="group_id of the answer"):
+            strangers(asked, told)
     listed = m.ListGroupsResponse.ListedGroup
     strangers(
         m.ListGroupsRequest(states_filter=("Stable",)),
@@ -65,6 +67,19 @@ def test_an_entry_is_there_as_often_as_it_was_asked_for() -> None:
     once(m.DeleteGroupsRequest(groups_names=("a", "a")), told)
     with pytest.raises(Violation, match="an entry of results: expected once, got 2 times"):
         once(m.DeleteGroupsRequest(groups_names=("a", "b")), told)
+    # An empty text names nothing.
+    described = m.DescribeGroupsResponse.DescribedGroup(group_id="a")
+    with pytest.raises(Violation, match="an entry of groups: expected once, got 2 times"):
+        once(
+            m.DescribeGroupsRequest(groups=("a", "", "")),
+            m.DescribeGroupsResponse(groups=[described] * 2),
+        )
+    # Nor does an id of zeros, which each topic has that is asked for by its name.
+    kind = m.MetadataRequest
+    named = kind(topics=[kind.MetadataRequestTopic(name=one) for one in "ab"])
+    topic = m.MetadataResponse.MetadataResponseTopic(error_code=3, name="a")
+    with pytest.raises(Violation, match="an entry of topics: expected once, got 2 times"):
+        once(named, m.MetadataResponse(topics=[topic, topic]))
     # Results without a name are told apart by their place.
     result = m.CreateAclsResponse.AclCreationResult
     once(m.CreateAclsRequest(), m.CreateAclsResponse(results=[result(), result()]))
@@ -79,8 +94,8 @@ def test_what_is_refused_has_no_values() -> None:
         topic = m.FetchResponse.FetchableTopicResponse(topic_id=ID, partitions=[part])
         return m.FetchResponse(responses=[topic])
 
-    bare(asked, told())
-    bare(asked, told(error_code=0, high_watermark=5))
+    assert bare(asked, told()) == 1
+    assert bare(asked, told(error_code=0, high_watermark=5)) == 0
     bare(asked, told(current_leader=m.FetchResponse.LeaderIdAndEpoch(leader_id=1, leader_epoch=2)))
     snapshot = m.FetchResponse.SnapshotId(end_offset=0)
     for name, value in (
