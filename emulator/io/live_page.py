@@ -466,14 +466,14 @@ def _in_zookeeper_mode(kraft: int, brokers: int) -> str:
 
 
 def no_return(status: Document, steps: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The point of no return: where it is, and what the next step has to do with it.
+    """The point of no return, and what the next step has to do with it.
 
-    Returns: ``before``: the phase that it lies before. ``text``: what is said at the next step;
-    empty: it can be undone. ``short``: the same in one line.
+    Returns: ``before``: the phase that it lies before; the final record is what makes it.
+    ``text``: what is said at the next step; empty: it can be undone. ``short``: the same in one
+    line.
     """
     hold = (status["finalisation"] or {}).get("hold")
-    leaps = hold is False and status["phase"]["name"] == "dual write"
-    before = "finalising" if leaps else "final"
+    before = PHASES[-1]
     check = len(steps) > 1 and steps[0].get("action") == "diff"
     step = steps[1] if check else steps[0] if steps else {}
     if not step.get("no_way_back"):

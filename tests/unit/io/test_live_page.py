@@ -655,7 +655,9 @@ def test_the_page_shows_the_point_of_no_return_and_a_check_before_what_it_is_for
     assert "first.no_way_back" in step
     assert "command(dry)" in step  # what is copied does not end the hold
     assert step.index("check.command") < step.index('make("li", "", ...does)')
-    assert "no way back" in text.partition("function steps() {")[2].partition("\n}")[0]
+    stepper = text.partition("function steps() {")[2].partition("\n}")[0]
+    assert "no way back" in stepper
+    assert "end.hold === false" in stepper  # then finalising is no place to stop
 
 
 LAST: Final = {"action": "restart_controller", "no_way_back": True}
@@ -664,13 +666,13 @@ END: Final = {"action": "finalise", "no_way_back": True}
 
 
 RETURNS: Final = {
-    # phase, hold, steps -> before, a part of the text, the beginning of the line
-    "on": (("dual write", True, [DIFF, LAST]), ("final", "unless hold is on", "Step 2 is final")),
-    "off": (("dual write", False, [DIFF, LAST]), ("finalising", "hold is off", "Step 2 cannot")),
-    "unknown": (("dual write", None, [LAST]), ("final", "not known whether hold", "The next step")),
-    "later": (("dual write", False, [DIFF, DIFF, LAST]), ("finalising", "", "")),
-    "end": (("finalising", True, [END]), ("final", "ends the hold. Afterwards you cannot", "The")),
-    "none": (("waiting", None, []), ("final", "", "")),
+    # phase, hold, steps -> a part of the text, the beginning of the line
+    "on": (("dual write", True, [DIFF, LAST]), ("unless hold is on", "Step 2 is final")),
+    "off": (("dual write", False, [DIFF, LAST]), ("hold is off", "Step 2 cannot")),
+    "unknown": (("dual write", None, [LAST]), ("not known whether hold", "The next step")),
+    "later": (("dual write", False, [DIFF, DIFF, LAST]), ("", "")),
+    "end": (("finalising", True, [END]), ("ends the hold. Afterwards you cannot", "The")),
+    "none": (("waiting", False, []), ("", "")),
 }
 
 
@@ -678,10 +680,10 @@ RETURNS: Final = {
 def test_the_point_of_no_return_is_said_by_the_hold_that_is_set(
     status: dict[str, Any], case: str
 ) -> None:
-    (name, hold, steps), (before, text, short) = RETURNS[case]
+    (name, hold, steps), (text, short) = RETURNS[case]
     shown = {**status, "phase": {**status["phase"], "name": name}, "finalisation": {"hold": hold}}
     found = live_page.no_return(shown, steps)
-    assert found["before"] == before
+    assert found["before"] == "final", "one place in every phase: the final record"
     assert text in found["text"]
     assert bool(found["text"]) is bool(text)
     assert found["short"].startswith(short)
