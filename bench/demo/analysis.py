@@ -23,6 +23,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from bench.analysis.reach import SparkUnavailableError
+from bench.demo.differing import in_force
 from bench.demo.narrator import Check, Narrator
 from bench.demo.stage import Stage
 from bench.report.analyze import SUMMARY, Analysis, analyze, print_summary
@@ -54,13 +55,15 @@ _REMEDIES: Final = {
     "The logs of the controllers have the reason.",
     3: "Do not finalise. The logs of the controllers and brokers of the time of the kills have "
     "the reason; what clients sent and did not get is to be sent again.",
-    4: "Do not finalise. Do not go back yet either: brokers in ZooKeeper mode use what is in "
-    "ZooKeeper. The metadata log is right. "
-    "`kraft-bridge zk diff --zookeeper HOSTS --log-dir FOLDER` names what differs; "
-    "`kraft-bridge zk reconcile -c FILE --yes` overwrites that in ZooKeeper (FILE and FOLDER: of "
-    "the controller that leads). Then the first must print EQUAL.",
+    4: "Do not finalise, and do not go back. This names what differs (FILE and FOLDER: of the "
+    "controller that leads):\n"
+    "`kraft-bridge zk diff --zookeeper HOSTS --log-dir FOLDER`\n"
+    "Check first which value is right. If that of ZooKeeper is, set it anew with Kafka's tools. If "
+    "that of the log is, this overwrites ZooKeeper with it:\n"
+    "`kraft-bridge zk reconcile -c FILE --yes`\n"
+    "Then the first must print EQUAL.",
 }
-"""By the step of the demonstration."""
+"""By the step of the demonstration; a command is a line of its own."""
 _OF_SPEED: Final = "Run `kraft-bridge demo` again on a quiet machine; for safety nothing follows."
 
 
@@ -180,7 +183,9 @@ def written(checks: Sequence[Check]) -> list[RunCheck]:
             one.held,
             one.figures,
             not one.of_speed,
-            _OF_SPEED if one.of_speed else _REMEDIES.get(one.step, ""),
+            _OF_SPEED
+            if one.of_speed
+            else f"{in_force(one.wrong)} {_REMEDIES.get(one.step, '')}".strip(),
             one.wrong,
         )
         for one in checks

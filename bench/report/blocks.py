@@ -27,19 +27,28 @@ _TEMPLATES: Final = jinja2.Environment(
     autoescape=True,
     undefined=jinja2.StrictUndefined,
 )
-_CODE: Final = re.compile(r"`([^`]+)`")
+_CODE: Final = re.compile(r"\n?`([^`]+)`")
 
 
 def code(text: str) -> Markup:
     """A text in which what stands between backticks is shown as code; all of it is escaped.
 
+    A command that is a line of its own stays one, and is broken between words only.
+
     >>> print(code("see `zk diff` <b>"))
     see <code>zk diff</code> &lt;b&gt;
+    >>> print(code("type:\\n`zk diff`\\nthen"))
+    type:<code class="line"><span>zk</span> <span>diff</span></code>
+    then
     """
-    parts = enumerate(_CODE.split(text))
-    return Markup("").join(
-        Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in parts
-    )
+    found, last = Markup(""), 0
+    for one in _CODE.finditer(text):
+        line = one[0].startswith("\n")
+        words = Markup(" ").join(map(Markup("<span>{}</span>").format, one[1].split()))
+        shown = Markup('<code class="line">{}</code>' if line else "<code>{}</code>")
+        found += escape(text[last : one.start()]) + shown.format(words if line else one[1])
+        last = one.end()
+    return found + escape(text[last:])
 
 
 _TEMPLATES.filters["code"] = code

@@ -47,8 +47,8 @@ def could_go_back(tables: Tables, beside: Beside) -> Answer:
         tables: of this run alone.
         beside: what was written beside the trace.
     """
-    word, state, text, sure = _back(tables, beside.end)
     failed, open_ = _wrong(beside)
+    word, state, text, sure = _back(tables, beside.end, whole=not failed and not open_)
     if (failed or open_) and state == "good":
         text = f"Once the checks hold: {_lower(text)}"
         return Answer(_BACK, "Not yet", "bad" if failed else "open", text, "", sure)
@@ -88,11 +88,15 @@ def _remedy(remedy: str) -> tuple[str, str]:
     return remedy[:at].rstrip("."), f"{rest[:1].upper()}{rest[1:]}"
 
 
-def _back(tables: Tables, end: RunEnd | None) -> tuple[str, str, str, str]:
-    """Whether going back was possible at the end: word, state, text, and how certain it is."""
+def _back(tables: Tables, end: RunEnd | None, *, whole: bool) -> tuple[str, str, str, str]:
+    """Whether going back was possible at the end: word, state, text, and how certain it is.
+
+    ``whole``: every check held; else nothing is promised of what going back loses.
+    """
     if end is not None:
         word, state = _WORDS[end.may_go_back]
         costs = end.going_back.removeprefix("Yes, ").removeprefix("No: ")
+        costs = costs if whole else costs.partition("; ")[0]
         costs = f"{costs[:1].upper()}{costs[1:]}"
         text = f"{costs} ({_HOW}). The phase was {in_phase(end.phase)}."
         return word, state, text, "asked of the leading controller"

@@ -105,7 +105,7 @@ def test_a_lost_change_a_znode_a_record_twice_and_a_missing_voter_are_each_faile
         "the stores are equal, entity by entity",
         "the stores hold what the load asked for",
         "stopped in order",
-        "drained: ZooKeeper is equal to each controller's log after their end",
+        "after the end of all, ZooKeeper is equal to each controller's log",
     }
     assert "1 twice" in safety["every acknowledged record read back once, in order"].figures
     assert "retention.ms" in str(safety["the stores are equal, entity by entity"].wrong)

@@ -8,6 +8,7 @@ from base64 import b64encode
 from hashlib import sha256
 from typing import Any
 
+import msgspec
 import pytest
 
 from bench.report.beside import NOTHING, Beside, RunCheck, RunEvent
@@ -87,6 +88,11 @@ def test_checks_that_failed_come_before_any_figure_and_say_what_to_do() -> None:
     ]
     places = [html.index(text) for text in order]
     assert places == sorted(places)
+    assert html.count("What to do:</b>") == 2
+    twice = made(a_run(), Beside((checks[1], checks[1])))
+    assert "What to do:</b> the same as above." in twice
+    typed = msgspec.structs.replace(checks[1], remedy="Type:\n`zk diff --x`")
+    assert '<code class="line"><span>zk</span> <span>diff</span>' in made(a_run(), Beside((typed,)))
     assert "Look at the figures above" in html, "what to do, where nothing else is known"
 
 

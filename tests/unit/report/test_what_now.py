@@ -14,7 +14,9 @@ from bench.report.verdict import verdict
 from emulator.config.zookeeper_mode import MIGRATION
 from tests.unit.report.a_run import RUN, a_run, empty
 
-END_OF_RUN = RunEnd("dual write (0 of 3)", True, "Yes, with 3 restarts", "Do this.")
+END_OF_RUN = RunEnd(
+    "dual write (0 of 3)", True, "Yes, with 3 restarts; no change is lost", "Do this."
+)
 HELD = RunCheck("x", True)
 FAILED = RunCheck("stores", False, remedy="Do not finalise. Compare the stores.")
 
@@ -47,7 +49,9 @@ def traced(*flags: str | None, written: bool = True, lacks: int = 0) -> dict[str
 def test_what_the_leading_controller_said_at_the_end_is_in_the_card() -> None:
     found = answer(a_run(), Beside((HELD,), (), END_OF_RUN))
     assert (found.word, found.state) == ("Yes", "good")
-    assert found.text == ("With 3 restarts (docs/rollback.md). The phase was dual write, 0 of 3.")
+    assert found.text == (
+        "With 3 restarts; no change is lost (docs/rollback.md). The phase was dual write, 0 of 3."
+    )
     assert now(a_run(), Beside((HELD,), (), END_OF_RUN)).word == "Do this"
     ended = RunEnd("x", True, "Yes", "Nothing: it has ended. Then read.")
     assert now(a_run(), Beside((), (), ended)).text == "It has ended. Then read."
@@ -64,7 +68,9 @@ def test_a_check_that_failed_says_first_what_to_do() -> None:
     assert found.text == "Compare the stores."
     assert "Do this" not in found.text, "the next step is of a cluster whose checks held"
     assert (back.word, back.state) == ("Not yet", "bad")
-    assert back.text.startswith("Once the checks hold: with 3 restarts (docs/rollback.md).")
+    assert back.text.startswith("Once the checks hold: with 3 restarts (docs/rollback.md)."), (
+        "what is lost is not promised of stores that may differ"
+    )
     open_ = now(a_run(), Beside((RunCheck("stores", None),)))
     assert open_.state == "open"
     assert open_.word == "Look at what failed"

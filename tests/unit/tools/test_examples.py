@@ -48,7 +48,8 @@ def verdict(name: str) -> str:
 def test_each_shows_what_it_is_for() -> None:
     assert verdict("demo").startswith("Safe up to dual write, 0 of 3 brokers in KRaft mode: all ")
     assert re.match(
-        r"Not safe: \d of \d+ checks of safety failed\. Do not finalise\.", verdict("failed")
+        r"Not safe: \d of \d+ checks of safety failed\. (Do not finalise\.|Correct this first: )",
+        verdict("failed"),
     )
     assert "ZooKeeper blocked KRaft for " in verdict("failed")
     assert "ZooKeeper kept up with kraft-bridge up to " in verdict("sweep").replace("keeps", "kept")
