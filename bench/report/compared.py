@@ -20,10 +20,16 @@ _NAMED: Final = 3
 """Figures that a card names."""
 
 
-_GREY: Final = Note(
-    "Grey: by so much the same code differs from itself when its rows are dealt to two runs. A dot "
-    "outside of it changed."
+_KEY: Final = Note(
+    "Grey: up to so much the same code, run twice, differs. Dots outside of it changed: \u2717 red "
+    "is worse, \u2713 green better, \u00b7 blue of Kafka's controller, which is none of ours."
 )
+_PLAIN: Final = {
+    "commit p50, ms": "median time to commit, ms",
+    "commit p99, ms": "time to commit (p99), ms",
+    "ZooKeeper transactions": "ZooKeeper transactions (fewer is better)",
+}
+"""Titles that a table has no room to explain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +80,7 @@ def compare_page(
             "What changed beyond noise",
             [
                 *([Note(f"Values are divided by those of {relative}.")] if relative else ()),
-                *([_strips(changed, axis), _GREY] if changed else [Note("No figure did.")]),
+                *([_strips(changed, axis), _KEY] if changed else [Note("No figure did.")]),
             ],
         ),
         ReportSection("What is not known", list(map(Note, _unknown(unsure, left_out)))),
@@ -107,13 +113,7 @@ def compare_answers(
     told = [one for one in found if one.regressed is not None]
     ours = [one for one in found if _ours(one)]
     told_ours = [one for one in told if _ours(one)]
-    others = _of_others([one for one in told if not _ours(one)])
-    return (
-        _worse(ours, told_ours, others),
-        _better(told_ours, others),
-        _noise(told),
-        _fit(runs, left_out),
-    )
+    return _worse(ours, told_ours), _better(told_ours), _noise(told), _fit(told, runs, left_out)
 
 
 def _ours(one: Change) -> bool:
@@ -121,15 +121,7 @@ def _ours(one: Change) -> bool:
     return one.target != RAW_TARGET and not one.target.startswith("kafka")
 
 
-def _of_others(told: Sequence[Change]) -> str:
-    """What is to be known of figures that no code of ours changed."""
-    changed = sum(bool(one.regressed or one.improved) for one in told)
-    if not changed:
-        return ""
-    return f" {several(changed, 'figure')} of Kafka's or of ZooKeeper alone changed too."
-
-
-def _worse(found: Sequence[Change], told: Sequence[Change], others: str) -> Answer:
+def _worse(found: Sequence[Change], told: Sequence[Change]) -> Answer:
     question = "What became worse?"
     worse = [one for one in told if one.regressed]
     if not told:
@@ -144,26 +136,30 @@ def _worse(found: Sequence[Change], told: Sequence[Change], others: str) -> Answ
         state = "open" if unsure else "good"
         text = f"None of our {count} is worse by more than the tolerance and by more than noise."
         return Answer(question, "Nothing", state, text, "Nothing became worse beyond noise.", sure)
-    text = f"{_named(worse, 'the worst')}{others}"
+    text = _named(worse, "the worst")
     short = f"{len(worse)} of {count} became worse beyond noise."
     return Answer(question, f"{len(worse)} of {count}", "bad", text, short, sure)
 
 
-def _better(told: Sequence[Change], others: str) -> Answer:
+def _better(told: Sequence[Change]) -> Answer:
     question = "What became better?"
     better = [one for one in told if one.improved]
     if not better:
-        text = f"No figure of ours is better by more than noise.{others}"
+        text = "No figure of ours is better by more than noise."
         return Answer(question, "Nothing", "plain", text, "")
     count = several(len(told), "figure")
     short = f"{len(better)} of {count} became better."
-    text = f"{_named(better, 'most')}{others}"
+    text = _named(better, "most")
     return Answer(question, f"{len(better)} of {count}", "good", text, short)
+
+
+def _figure(one: Change) -> str:
+    return f"{one.case} {one.target}: {_PLAIN.get(one.measure.title, one.measure.title)}"
 
 
 def _named(some: Sequence[Change], which: str) -> str:
     ordered = sorted(some, key=lambda one: -abs(_size(one)))[:_NAMED]
-    texts = [f"{one.case} {one.target}: {one.measure.title} {_values(one)}" for one in ordered]
+    texts = [f"{_figure(one)} {_values(one)}" for one in ordered]
     more = f"; and {len(some) - len(ordered)} more" if len(some) > len(ordered) else ""
     return f"{which.capitalize()}: {'; '.join(texts)}{more}."
 
@@ -184,12 +180,13 @@ def _noise(told: Sequence[Change]) -> Answer:
     if not factors:
         text = f"It takes {FEWEST} rows of a figure in each run."
         return Answer(question, "Not known", "open", text, "")
+    typical = factor_text(statistics.median(factors))
     text = (
-        f"Up to that factor, in the middle of {several(len(factors), 'figure')} "
-        f"({factor_text(factors[0])} to {factor_text(factors[-1])}), the same code differs from "
-        "itself when its rows are dealt to two runs."
+        f"The same code, run twice, typically differs by up to {typical} (of "
+        f"{several(len(factors), 'figure')} by {factor_text(factors[0])} to "
+        f"{factor_text(factors[-1])})."
     )
-    return Answer(question, factor_text(statistics.median(factors)), "full", text, "")
+    return Answer(question, typical, "full", text, "")
 
 
 def factor_text(factor: float) -> str:
@@ -201,7 +198,9 @@ def factor_text(factor: float) -> str:
     return f"{factor:.3g}x" if factor < 1e3 else "any"
 
 
-def _fit(runs: tuple[ComparedRun, ComparedRun], left_out: Sequence[str]) -> Answer:
+def _fit(
+    told: Sequence[Change], runs: tuple[ComparedRun, ComparedRun], left_out: Sequence[str]
+) -> Answer:
     question = "Can they be compared?"
     one, other = ({row.code for row in run.rows} for run in runs)
     same = "It is the same code: what differs is noise. " if one == other else ""
@@ -209,6 +208,10 @@ def _fit(runs: tuple[ComparedRun, ComparedRun], left_out: Sequence[str]) -> Answ
     busy = sum(not row.quiet for run in runs for row in run.rows)
     every = sum(len(run.rows) for run in runs)
     texts = []
+    theirs = sum(not _ours(one) and (one.improved or bool(one.regressed)) for one in told)
+    if theirs:
+        figures = f"{several(theirs, 'figure')} of Kafka's or of ZooKeeper alone"
+        texts.append(f"{figures} changed too: the machine or the load differs")
     if len(machines) > 1:
         texts.append("they are of different machines")
     if busy:
@@ -217,6 +220,7 @@ def _fit(runs: tuple[ComparedRun, ComparedRun], left_out: Sequence[str]) -> Answ
         texts.append(f"{several(len(left_out), 'case')} left out, see below")
     text = f"{'; '.join(texts)}." if texts else "The same loads, on one quiet machine."
     word, state = ("With care", "full") if texts else ("Yes", "good")
+    word = "Only in part" if theirs else word
     return Answer(question, word, state, f"{same}{text[:1].upper()}{text[1:]}", "")
 
 
@@ -229,7 +233,7 @@ def _unknown(unsure: int, left_out: Sequence[str]) -> Iterable[str]:
     for one in left_out:
         yield f"Not compared: {one}."
     if not unsure and not left_out:
-        yield "Every figure of both runs was compared."
+        yield "Nothing: every figure of both runs was compared."
 
 
 def _strips(found: Sequence[Change], axis: FactorAxis) -> Strips:
@@ -239,7 +243,7 @@ def _strips(found: Sequence[Change], axis: FactorAxis) -> Strips:
         axis.ticks,
         [
             Strip(
-                f"{one.case} {one.target}: {one.measure.title}",
+                _figure(one),
                 [
                     _values(one),
                     _change(one.worse),

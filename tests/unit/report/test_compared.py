@@ -46,7 +46,10 @@ def test_what_became_much_worse_or_better_is_the_verdict() -> None:
     assert len(re.findall('<tr class="good">', first)) in {1, 2, 3}
     assert re.search(r"[123] figures? of Kafka&#39;s or of ZooKeeper alone changed too", html)
     assert not re.search('<tr class="good">[^/]*storm.p. kafka', first), "none of ours"
-    assert "storm.p0 kraft-bridge: commit p50, ms" in first
+    assert "storm.p0 kraft-bridge: median time to commit, ms" in first
+    assert "blue of Kafka&#39;s controller" in first, "dots have a key"
+    assert words(html)[3] == "Only in part", "what Kafka's controller gained is not ours"
+    assert re.search(r"\d figures? of Kafka&#39;s controller changed too: the machine or", html)
     assert first.count('class="noise"') == first.count("<circle"), "each has its noise beside it"
 
 
@@ -55,6 +58,9 @@ def test_of_the_same_code_nothing_changed_and_that_is_said() -> None:
     html = page(a_run(chance), a_run(chance), "a")
     assert words(html)[:2] == ["Nothing", "Nothing"]
     assert "No figure did." in html
+    assert words(html)[3] == "Yes"
+    assert "<p class=\"note\">Nothing: every figure of both runs was compared.</p>" in html
+    assert "The same code, run twice, typically differs by up to " in html
     assert "It is the same code: what differs is noise." in html
 
 
