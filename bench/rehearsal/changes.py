@@ -92,7 +92,7 @@ class RehearsalLoad(Clients):
 def not_done(found: AdminResult) -> list[str]:
     """What was not carried out; what a second attempt found done already is done."""
     lost = [
-        f"{api}: {error}, {count} times"
+        f"{api}: {error}, {'once' if count == 1 else f'{count} times'}"
         for (api, error), count in sorted(found.failed.items())
         if ALREADY.get(api) != error
     ]

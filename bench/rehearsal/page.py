@@ -37,7 +37,8 @@ def page(found: Rehearsal) -> str:
     columns = [TableColumn(name, at < 2) for at, name in enumerate(head)]
     marked = [[f"✗ {cell}" if cell == FAILED else cell for cell in row] for row in rows]
     sections = _reasons(found)
-    sections += [ReportSection("Phases", [ReportTable(columns, marked), *_whys(found)])]
+    phases = ReportTable(columns, marked, stacked=True)
+    sections += [ReportSection("Phases", [phases, *_whys(found)])]
     sections += [
         ReportSection(title, [Note(line) for line in lines])
         for title, lines in (
@@ -66,7 +67,7 @@ def _reasons(found: Rehearsal) -> list[ReportSection]:
         if one.text not in missed or len(missed) == len(found.reasons)
     ]
     columns = [TableColumn(name, word=True) for name in ("kind", "why not", "what to do")]
-    return [ReportSection("Why not", [ReportTable(columns, rows)])] if rows else []
+    return [ReportSection("Why not", [ReportTable(columns, rows, stacked=True)])] if rows else []
 
 
 def rehearsal_answers(found: Rehearsal) -> tuple[Answer, ...]:
@@ -84,8 +85,17 @@ def _can(found: Rehearsal) -> Answer:
         return Answer(question, "Yes, with emulated brokers", "good", text, "")
     count = several(len(found.reasons), "reason")
     first = found.reasons[0].text if found.reasons else "nothing was rehearsed"
-    text = f"{count} below; the first: {first}. Your cluster was not touched."
-    return Answer(question, "Not as it is", "bad", text, "")
+    text = f"{count} below; the first: {first}.{_stopped(found)} Your cluster was not touched."
+    word = "Not as it is" if found.in_cluster else "Not proven: the rehearsal failed"
+    return Answer(question, word, "bad", text, "")
+
+
+def _stopped(found: Rehearsal) -> str:
+    """Where it stopped, behind a space; empty: it came to its end, or did not begin."""
+    if (at := found.stopped_in) is None:
+        return ""
+    more = any(one.state == NOT_REHEARSED for one in found.phases)
+    return f" It stopped in phase '{at.phase}'{'; later phases were not reached' if more else ''}."
 
 
 def _what_now(found: Rehearsal) -> Answer:
@@ -95,7 +105,9 @@ def _what_now(found: Rehearsal) -> Answer:
     if found.go:
         text += "This run had emulated brokers, which store no records. "
         return Answer(question, "Rehearse on a clone", "good", f"{text}Type: {command}", "")
-    return Answer(question, "Mend it, and repeat", "bad", f"{text}Type: {command}", "")
+    word = "Mend it, and repeat" if found.in_cluster else "Find out why, and repeat"
+    text += f"Type: {command}" if command else ""
+    return Answer(question, word, "bad", text.rstrip(), "")
 
 
 def _back(found: Rehearsal) -> Answer:
@@ -123,7 +135,8 @@ def _waits(found: Rehearsal) -> Answer:
     changes = [(one.longest_change_s or 0.0, one.phase) for one in found.phases]
     blocked_s = [one.blocked_s for one in found.phases if one.blocked_s is not None]
     if not blocked_s:
-        return Answer(question, "Not known", "open", "No phase with a controller was begun.", "")
+        text = f"That was not measured.{_stopped(found)}"
+        return Answer(question, "Not known", "open", text, "")
     (gap, at), (change, change_at) = max(gaps), max(changes)
     text = (
         f"The longest change took {duration(1e3 * change)} ({change_at}); there was no controller "

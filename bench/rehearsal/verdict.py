@@ -11,6 +11,13 @@ from emulator.config.words import folded, several
 
 REHEARSED, FAILED, NOT_REHEARSED = "rehearsed", "failed", "not rehearsed"
 """What became of a phase."""
+NOT_REACHED: Final = "not reached"
+"""How a person reads the last."""
+NOT_MEASURED: Final = "not measured"
+NONE: Final = "-"
+"""A figure of a phase that was not reached."""
+_OF_THE_CLUSTER: Final = frozenset({"preflight", "copy", "node", "broker"})
+"""Kinds of reasons that lie in the cluster or its files, and not in the run or the machine."""
 OF_THE_RUN: Final = frozenset({"node", "broker", "change", "stores"})
 """Kinds of reasons that phases find."""
 REMEDIES: Final[Mapping[str, str]] = {
@@ -18,9 +25,11 @@ REMEDIES: Final[Mapping[str, str]] = {
     "copy": "repair or delete the znode with the program that wrote it",
     "node": "correct its file",
     "broker": "do what the text says; its log is in the folder",
-    "change": "see its error; a time-out on a busy machine: rehearse alone there",
+    "change": "its error stands behind the request; after a time-out on a busy machine rehearse "
+    "again with nothing else running there",
     "stores": "report it: a defect of kraft-bridge, not of your cluster",
-    "phase": "see its first error, and the logs of that time in the folder",
+    "phase": "its error stands behind the phase; what servers said then is in *.out in the folder "
+    "of this report",
 }
 """What to do about a reason, by its kind; docs/after-rehearsing.md has more."""
 SHOWN_MAX: Final = 10
@@ -126,6 +135,16 @@ class Rehearsal:
         return (*NOT_SHOWN, WHOSE_LOGIN) if self.login else NOT_SHOWN
 
     @property
+    def in_cluster(self) -> bool:
+        """Whether a reason lies in the cluster; else the rehearsal failed, and proves nothing."""
+        return any(one.kind in _OF_THE_CLUSTER for one in self.reasons)
+
+    @property
+    def stopped_in(self) -> PhaseFigures | None:
+        """The phase that failed, behind which none was played."""
+        return next((one for one in self.phases if one.state == FAILED), None)
+
+    @property
     def go(self) -> bool:
         """Whether nothing speaks against it, and everything was rehearsed."""
         return bool(self.phases) and not self.reasons
@@ -198,8 +217,8 @@ def table(phases: Sequence[PhaseFigures]) -> list[list[str]]:
 
 def _cells(one: PhaseFigures) -> tuple[str, ...]:
     if one.state == NOT_REHEARSED:
-        return (one.phase, one.state, *["-"] * (len(_HEAD) - 2))
-    lag = "-"
+        return (one.phase, NOT_REACHED, *[NONE] * (len(_HEAD) - 2))
+    lag = NOT_MEASURED
     if one.lag_records is not None:
         lag = f"{one.lag_records:,}"
         lag += f" of {one.bound_records:,}" if one.bound_records else ""
@@ -216,7 +235,7 @@ def _cells(one: PhaseFigures) -> tuple[str, ...]:
 
 
 def _number(value: float | None, digits: int = 1) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
+    return NOT_MEASURED if value is None else f"{value:.{digits}f}"
 
 
 def text(found: Rehearsal, width: int = 0) -> str:
@@ -245,20 +264,24 @@ def text(found: Rehearsal, width: int = 0) -> str:
         folded(one, width, " " * (len(one) - len(one.lstrip()) + 2))
         for one in (*lines, f"next: {step}", verdict(found))
     ]
-    return "\n".join([*lines[:-1], f"type: {command}", lines[-1]])
+    typed = [f"type: {command}"] if command else []
+    return "\n".join([*lines[:-1], *typed, lines[-1]])
 
 
 def next_step(found: Rehearsal) -> tuple[str, str]:
-    """What to do after it, in words without a full stop, and what to type first."""
+    """What to do after it, in words without a full stop, and what to type first (empty: nothing)."""
     if found.go:
         return (
             "rehearse again with your own brokers, on a clone of the cluster (docs/clone.md)",
             # Another file: the evidence has the SHA-256 of the one that was played.
             "umask 077; kraft-bridge zk dump --with-secrets --zookeeper HOSTS > with-secrets.json",
         )
+    how = "(docs/after-rehearsing.md)"
+    if not found.in_cluster:
+        return f"do what the reasons say, and run the same command with the same dump {how}", ""
     return (
-        "mend what the reasons name, take a dump again, and run the same command "
-        "(docs/after-rehearsing.md)",
+        "mend what the reasons name; if that changed the cluster, take a dump again; then run the "
+        f"same command {how}",
         "kraft-bridge zk dump --zookeeper HOSTS > tree.json",
     )
 
@@ -289,7 +312,7 @@ def verdict(found: Rehearsal) -> str:
 def _in_words(row: Sequence[str]) -> str:
     """A phase where the table is too wide: what is known of it."""
     cells = zip(_IN_WORDS, row[2:], strict=True)
-    known = (words.format(cell) for words, cell in cells if cell != "-")
+    known = (words.format(cell) for words, cell in cells if cell not in {NONE, NOT_MEASURED})
     return "; ".join([f"{row[0]}: {row[1]}", *known])
 
 
@@ -315,7 +338,7 @@ def _why_not(found: Rehearsal) -> list[str]:
     missed = [one for one in found.phases if one.state == NOT_REHEARSED and not one.why]
     single = {f"{one.phase}: {one.state}" for one in missed}
     lines = [f"{one.kind}: {one.text}" for one in found.reasons if one.text not in single]
-    return lines + ([f"not rehearsed: {', '.join(one.phase for one in missed)}"] if missed else [])
+    return lines + ([f"{NOT_REACHED}: {', '.join(one.phase for one in missed)}"] if missed else [])
 
 
 def _back(phases: Sequence[PhaseFigures]) -> list[str]:

@@ -82,11 +82,12 @@ class TableColumn:
 
 @dataclass(frozen=True, slots=True)
 class ReportTable:
-    """Rows of texts."""
+    """Rows of texts. ``stacked``: on a narrow screen a row is a list, each cell behind its name."""
 
     kind: ClassVar[str] = "table"
     columns: Sequence[TableColumn]
     rows: Sequence[Sequence[str]]
+    stacked: bool = False
 
     def cells(self, row: Sequence[str]) -> Iterator[tuple[TableColumn, str]]:
         """Each cell with its column."""

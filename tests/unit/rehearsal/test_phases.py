@@ -271,6 +271,6 @@ def test_a_change_that_a_second_attempt_found_done_is_not_lost() -> None:
     found.failed["CreateTopics", "INVALID_PARTITIONS"] = 1
     found.unsent = 3
     assert not_done(found) == [
-        "CreateTopics: INVALID_PARTITIONS, 1 times",
+        "CreateTopics: INVALID_PARTITIONS, once",
         "3 changes were never sent",
     ]

@@ -10,6 +10,8 @@ from bench.rehearsal.page import ROLLBACK, page, rehearsal_answers
 from bench.rehearsal.phases import PHASES
 from bench.rehearsal.verdict import (
     FAILED,
+    NOT_MEASURED,
+    NOT_REACHED,
     NOT_REHEARSED,
     REHEARSED,
     REMEDIES,
@@ -54,7 +56,7 @@ SPOILT: dict[str, Callable[[Rehearsal], None]] = {
     "broker: broker 1 in KRaft mode: x": lambda one: one.refused_brokers.append(
         "broker 1 in KRaft mode: x"
     ),
-    "change: CreateTopics: X, 1 times": lambda one: one.lost.append("CreateTopics: X, 1 times"),
+    "change: CreateTopics: X, once": lambda one: one.lost.append("CreateTopics: X, once"),
     "stores: they differ": lambda one: one.differences.append("they differ"),
     "phase: copy: failed: because": lambda one: spoil_phase(one, FAILED),
     "phase: copy: not rehearsed: because": lambda one: spoil_phase(one, NOT_REHEARSED),
@@ -135,8 +137,28 @@ def test_of_a_no_go_the_reasons_come_first_each_with_what_to_do() -> None:
 def test_a_phase_that_was_not_rehearsed_has_no_figures() -> None:
     found = played()
     found.phases[0].state, found.phases[1].state = FAILED, NOT_REHEARSED
-    assert table(found.phases)[2] == ["copy", NOT_REHEARSED, *["-"] * 6]
-    assert '<td class="word bad">✗ failed</td>' in page(found)
+    assert table(found.phases)[2] == ["copy", NOT_REACHED, *["-"] * 6]
+    assert table(found.phases)[1][3] == NOT_MEASURED, "a dash may be a 0"
+    assert '<td class="word bad" data-name="state">✗ failed</td>' in page(found)
+    assert '<div class="wide stacked"' in page(found), "on a phone no column is cut off"
+    can, _, _, waited = rehearsal_answers(found)
+    stop = "It stopped in phase 'wait'; later phases were not reached."
+    assert stop in can.text
+    assert waited.text == f"That was not measured. {stop}"
+
+
+@pytest.mark.parametrize("reason", SPOILT)
+def test_only_what_lies_in_the_cluster_says_that_it_cannot_migrate(reason: str) -> None:
+    found = played()
+    SPOILT[reason](found)
+    kind = reason.partition(":")[0]
+    can, now, *_ = rehearsal_answers(found)
+    if kind in {"preflight", "copy", "node", "broker"}:
+        assert (can.word, now.word) == ("Not as it is", "Mend it, and repeat")
+        assert "if that changed the cluster, take a dump again" in now.text
+    else:
+        assert can.word == "Not proven: the rehearsal failed"
+        assert "dump again" not in now.text
 
 
 def test_what_going_back_takes_is_said_where_it_changes() -> None:
