@@ -179,6 +179,14 @@ class Figure:
         return self.amount or f"{self.share:.0%}"
 
     @property
+    def counts_from(self) -> str:
+        """From where on it counts as full, in words; empty: that alone does not decide."""
+        limit = _BY_KEY[self.key].full
+        if self.key is Key.CLIENT:
+            return f"{LATE_MS:g} ms"
+        return "" if limit is None or self.key is Key.ZOOKEEPER else f"{limit:.0%}"
+
+    @property
     def filled(self) -> str:
         """The same, as a share of its limit in any case."""
         return f"{self.share:.0%} ({self.amount} of {self.of})" if self.of else self.used

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Iterable, Sequence
 
 from bench.analysis.limits import Key, Limited
@@ -34,7 +35,7 @@ def sweep_answers(found: Conclusions) -> tuple[Answer, ...]:
 
 
 def sweep_verdict(answers: Iterable[Answer]) -> str:
-    """How far ZooKeeper keeps up and what was full first, else the first thing that is known."""
+    """How far ZooKeeper keeps up and what limited first, else the first thing that is known."""
     rate, limit, *others = (one.short for one in answers)
     first = " ".join(filter(None, (rate, limit))) or next(filter(None, others), "")
     return first or "These runs say nothing together."
@@ -58,21 +59,21 @@ def _rate(found: Conclusions, sweep: SweepOfRates | None, beside: SweepOfRates |
         return Answer(question, "Not asked", "open", text, "")
     at = sweep.unblocked
     limit = duration(found.lag_limit_ms)
-    meaning = f"p99 of its lag within {limit}, 99 % of the changes done, none waits"
+    meaning = f"p99 of its lag within {limit}, 99 % of the changes done, none waits for it"
     within = f"(p99 of its lag within {limit})"
     if at.repeats < REPEATS and at.low != at.high:
         seen = _seen(sweep, found.lag_limit_ms)
         top = ", the highest measured" if _kept_up(sweep, found.lag_limit_ms)[1] else ""
-        text = f"Kept up: {meaning}. In each repeat {seen}"
-        once = several(at.repeats, "repeat")
-        short = f"In {once} ZooKeeper kept up with {OURS} {seen}{top} {within}"
+        text = f"Kept up: {meaning}"
+        short = f"ZooKeeper kept up with {OURS} {seen}{top} {within}"
         if beside is not None:
-            theirs = f"with {whose(beside)} {_seen(beside, found.lag_limit_ms)}"
-            text, short = f"{text}, {theirs}", f"{short}; {theirs}"
+            theirs = f"ith {whose(beside)} {_seen(beside, found.lag_limit_ms)}"
+            text, short = f"{text}. W{theirs}", f"{short}; w{theirs}"
         word = f"{seen[:1].upper()}{seen[1:]}"
         if top:
             word = word.replace("Up to", "At least", 1)
-        sure = f"not certain: an interval takes {REPEATS} repeats"
+        times = "once" if at.repeats == 1 else f"{at.repeats} times"
+        sure = f"not certain: each rate was measured {times}, and {REPEATS} times are needed"
         return Answer(question, word, "open", f"{text}.", f"{short}.", sure)
     short = f"ZooKeeper keeps up with {OURS} {_up_to(at)} {within}"
     text = f"Kept up: {meaning}. Ours {_up_to(at)}."
@@ -164,12 +165,17 @@ def _limit(sweep: SweepOfRates | None, beside: SweepOfRates | None, limit_ms: fl
     name = f"{name[:1].upper()}{name[1:]}"
     still = ", though ZooKeeper kept up there" if rate in _kept_up(sweep, limit_ms)[0] else ""
     text = f"From {changes_a_second(rate)} on{still}. {first.text}."
+    if first.by is not None and first.by.counts_from:
+        text += f" It counts from {first.by.counts_from} on."
     theirs = None if beside is None else first_limit(beside)
     if beside is not None and theirs is not None:
         text += f" With {whose(beside)} from {changes_a_second(theirs[0])} on."
         if _key(theirs[1]) is not _key(first):
             text += f" {theirs[1].text}."
-    short = f"{name} {'were' if name.endswith('s') else 'was'} full first."
+    why = re.split(", so |, and |; ", first.text.partition(": ")[2])[0]
+    if first.by is not None and first.by.counts_from:
+        why += f" (it counts from {first.by.counts_from} on)"
+    short = f"{name} {'were' if name.endswith('s') else 'was'} the first limit: {why}."
     sure = not_known or "as measured"
     return Answer(question, name, "full", text, short, sure)
 
@@ -222,7 +228,8 @@ def _stalled(question: str, cells: Sequence[StallCell]) -> Answer:
     )
     stall = f"a stall of {duration(1e3 * worst.stall_s)}" if worst.stall_s else "no stall"
     text = (
-        f"In {len(waits)} of {several(len(cells), 'case')} some change waited, for up to "
+        "A test of its own, in which ZooKeeper was stopped for a time: "
+        f"in {len(waits)} of {several(len(cells), 'case')} some change waited, for up to "
         f"{duration(1e3 * worst.middle_s)} ({stall}, {changes_a_second(worst.rate)}, bound "
         f"{worst.bound:,})."
     )
@@ -236,7 +243,7 @@ def _noise(found: Conclusions) -> Answer:
     by_name = {one.figure: one for one in found.noise}
     one = by_name.get("commit p99") or next(iter(by_name.values()), None)
     if one is None or not math.isfinite(one.most):
-        text = "Each rate was measured once: it takes repeats of the same code."
+        text = "It takes repeats of the same code at one rate."
         return Answer(question, "Not known", "open", text, "")
     text = (
         f"By so much does {one.figure} differ between two halves of the repeats of one rate, of "
