@@ -103,7 +103,7 @@ def _about(found: Conclusions, described: Sequence[Record]) -> str:
     busy = [row["others_cores"] for row in described if row.get("others_cores") is not None]
     counts = sum(run.counts for run in found.runs)
     texts = [
-        f"sweep of {', '.join(names)}" if names else "sweep",
+        f"bench scenarios {', '.join(names)}" if names else "bench runs",
         f"{several(len(found.runs), 'run')}, of which {counts} count",
         instant(min(began)) if began else "",
         "; ".join(_plain(machine) for machine in machines),
