@@ -37,12 +37,13 @@ def end_of(shown: dict[str, Any]) -> RunEnd:
     """The same from ``/series``."""
     status, back = shown["status"], shown["back"]
     migration = status["migration"]
-    steps = ", then ".join(_lower(one["what"]) for one in shown["next"][:_NAMED])
+    named = enumerate(shown["next"][:_NAMED], 1)
+    steps = ", ".join(f"{number}. {_lower(one['what'])}" for number, one in named)
     return RunEnd(
         status["phase"]["text"],
         migration and migration["going_back"]["possible"],
         back["answer"],
-        f"Nothing: the demonstration has ended. On a cluster of yours: {steps} (docs/runbook.md).",
+        f"Demo finished. On your own cluster: {steps} (docs/runbook.md).",
     )
 
 

@@ -217,9 +217,10 @@ def _blocking(tables: Tables) -> Iterable[Finding]:
     limits = {run_id: limit for run_id, limit, _ in limits_of(tables)}
     for row in tables["blocking"]:
         run_id = row["run_id"]
+        how_long = blocked_for(tables, run_id, limits.get(run_id), row["union_ms"])
         yield Finding(
             f"ZooKeeper blocking KRaft ({row['process']})",
-            f"{duration(row['union_ms'])} in which something waited; "
+            f"{how_long} in which something waited; "
             f"{several(row['blocked_operations'], 'operation')}, {duration(row['total_ms'])} "
             f"summed; {row['timed_out_operations']:,} gave up"
             f"{_but(doubts(tables, run_id, limits.get(run_id)))}",
@@ -237,21 +238,40 @@ AS_SEEN: Final = "0 ms seen"
 """How long ZooKeeper blocked KRaft where no wait is in the trace: nothing is in doubt, or it is."""
 
 
-def doubts(tables: Tables, run_id: str, limit: Limited | None) -> list[str]:
-    """Why ZooKeeper may have blocked KRaft for longer than was counted, or would by this load."""
-    found = []
-    lacks = [
+def blocked_for(tables: Tables, run_id: str, limit: Limited | None, ms: float) -> str:
+    """How long ZooKeeper blocked KRaft, and how certain that is: the one wording of it.
+
+    Returns: such as ``2.72 s``, ``at least 2.72 s``, ``0 ms seen; up to 1 s not recorded``.
+    """
+    lost = _unrecorded(tables, run_id)
+    if ms:
+        return f"at least {duration(ms)}" if lost else duration(ms)
+    if lost:
+        return f"{AS_SEEN}; {lost}"
+    return AS_SEEN if doubts(tables, run_id, limit) else NEVER
+
+
+def _unrecorded(tables: Tables, run_id: str) -> str:
+    """What a controller's trace lacks, in words; empty: nothing."""
+    lacks = {
         row["why"]
         for row in tables["missing"]
         # Negative: rows that are there twice.
         if row["run_id"] == run_id
         and is_controller(row["process"])
         and (row["missing_rows"] or 0) >= 0
-    ]
-    if lacks and set(lacks) == {KILLED}:
-        found.append("the trace lacks up to 1 s before a controller was killed")
-    elif lacks:
-        found.append("the trace of a controller has gaps")
+    }
+    if not lacks:
+        return ""
+    return "up to 1 s not recorded" if lacks == {KILLED} else "some time not recorded"
+
+
+def doubts(tables: Tables, run_id: str, limit: Limited | None) -> list[str]:
+    """Why ZooKeeper may have blocked KRaft for longer than was counted, or would by this load."""
+    found = []
+    if lost := _unrecorded(tables, run_id):
+        at = "before a controller was killed" if lost.startswith("up") else "of a controller"
+        found.append(lost.replace(" not", f" {at} is not"))
     if limit is None or limit.zookeeper is None:
         found.append("whether the machine was full or the client late is not known")
     elif not limit.zookeeper:
@@ -273,7 +293,8 @@ def _never(tables: Tables) -> str:
     limits = {run_id: limit for run_id, limit, _ in limits_of(tables)}
     runs = sorted({row["run_id"] for name in OF_CONTROLLERS for row in tables[name]})
     found = [one for each in runs for one in doubts(tables, each, limits.get(each))]
-    text = f"{AS_SEEN if found else NEVER}: no operation waited for ZooKeeper"
+    told = (blocked_for(tables, each, limits.get(each), 0.0) for each in runs)
+    text = f"{max(told, key=len, default=NEVER)}: no operation waited for ZooKeeper"
     due, lags = per_s(tables, "due_per_s"), tables["lag_summary"]
     done = f", at {per_s(tables, 'achieved_per_s'):.1f} changes/s ({due:.1f} due)"
     text += done if due else ", and the trace holds no load"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
@@ -20,6 +20,7 @@ from bench.report.findings import (
     Record,
     Tables,
     begins,
+    blocked_for,
     due_and_done,
     findings,
     instant,
@@ -30,7 +31,7 @@ from bench.report.findings import (
 )
 from bench.report.picture import EVENTS, as_json, events_of, picture
 from bench.report.slowest import slowest, untraced
-from bench.report.verdict import Judged, Verdict, in_share, of_run, records
+from bench.report.verdict import Judged, Verdict, in_share, of_load, of_run, records
 from emulator.config.words import duration, several
 from emulator.trace.distribution import BEYOND
 
@@ -205,6 +206,12 @@ def _figures(tables: Tables, found: Verdict) -> list[KeyFigure]:
     p99 = get["p99_ms"]
     bound = get["lag_of_bound"]
     slow = slowest(tables)
+    limit = next((one for _, one, _ in limits_of(tables)), None)
+    blocked, _, lost = (
+        "not known"
+        if get["blocked_ms"] is None
+        else blocked_for(tables, found.run_id, limit, get["blocked_ms"])
+    ).partition("; ")
     return [
         KeyFigure("median of a change", _felt(get["p50_ms"]), "from when it was due"),
         KeyFigure(
@@ -236,10 +243,8 @@ def _figures(tables: Tables, found: Verdict) -> list[KeyFigure]:
         ),
         KeyFigure(
             "KRaft blocked by ZooKeeper",
-            "not known" if get["blocked_ms"] is None else duration(get["blocked_ms"]),
-            ""
-            if get["blocked_share"] is None
-            else f"{in_share(get['blocked_share'])} of the time under load",
+            blocked,
+            lost or ("" if get["blocked_share"] is None else of_load(tables, get)),
         ),
     ]
 
@@ -285,6 +290,11 @@ def _parts(tables: Tables) -> tuple[list[TimePart], str, list[tuple[float, str]]
         f"{duration(whole)} at their mean{lacking and f'. {lacking}'}. ● median, ◇ {far}"
         + ("" if far == "p99" else ", as too few lie beyond a p99")
     )
+    slow = slowest(tables)
+    if slow is not None and slow.changes:
+        there = parts[PARTS.index(slow.part)]
+        cause = f"; {several(slow.changes, 'change')} waited {slow.brief}"
+        parts[PARTS.index(slow.part)] = replace(there, name=f"{there.name}{cause}")
     step = math.ceil((high - low) / 5)
     ticks = [(place(10.0**at) or 0.0, _tick(10.0**at)) for at in range(low, high + 1, step)]
     return parts, note, ticks

@@ -29,17 +29,21 @@ class Slowest:
     """The slowest change that was carried out.
 
     ``waited``: how long and where, after its time and a colon. ``brief``: the same in a few words.
+    ``part``: where it waited longest, of ``PARTS``. ``changes``: that waited while another
+    controller took over, if it did; else 0.
     """
 
     ms: float
     waited: str
     brief: str
+    part: str = ""
+    changes: int = 0
 
 
 def slowest(tables: Tables) -> Slowest | None:
     """Of one run; None: its trace holds no load, or is of an earlier analysis."""
     for row in tables.get("slowest", ()):
-        moved = _moved(tables, row)
+        moved, changes = _moved(tables, row)
         parts = {part: row[f"{part}_ms"] for part in PARTS if row[f"{part}_ms"] is not None}
         most = max(parts, key=lambda part: parts[part], default=None)
         if most is None:
@@ -49,19 +53,30 @@ def slowest(tables: Tables) -> Slowest | None:
             where = _WAITED[most]
             waited = f"{duration(parts[most])} of it {where}{moved and f', {moved}'}"
             brief = where
-        return Slowest(row["ms"], waited, "for a new leading controller" if moved else brief)
+        brief = "for a new leading controller" if moved else brief
+        return Slowest(row["ms"], waited, brief, most or "", changes if most else 0)
     return None
 
 
-def _moved(tables: Tables, row: Record) -> str:
-    """Whether the leading controller changed during most of a change, in words; empty: no."""
+def _moved(tables: Tables, row: Record) -> tuple[str, int]:
+    """Whether the leading controller changed during most of a change: in words, and of how many.
+
+    Empty, 0: it did not. The changes are those that were due and not answered meanwhile.
+    """
     begin, end = row["wall_ns"], row["wall_ns"] + 1e6 * row["ms"]
     led = sorted(tables["leaders"], key=lambda one: int(one["leader_epoch"]))
     for before, after in pairwise(led):
         meanwhile = min(end, after["first_ns"]) - max(begin, before["last_ns"])
         if meanwhile >= _MOSTLY * (end - begin):
-            return f"while {_name(after)} took over from {_name(before)}"
-    return ""
+            changes = sum(
+                one["count"]
+                for one in tables["timeline"]
+                if one["kind"] in {"change", "given up"}
+                and one["wall_ns"] < after["first_ns"]
+                and one["wall_ns"] + 1e6 * one["ms"] > before["last_ns"]
+            )
+            return f"while {_name(after)} took over from {_name(before)}", changes
+    return "", 0
 
 
 def _name(row: Record) -> str:

@@ -14,11 +14,11 @@ from bench.analysis.limits import BLOCKED_SHARE, DONE, Figure, Key, Limited
 from bench.report.beside import Beside, RunCheck
 from bench.report.blocks import Answer, shown
 from bench.report.findings import (
-    AS_SEEN,
     NEVER,
     OF_CONTROLLERS,
     Record,
     Tables,
+    blocked_for,
     bound_of,
     done_share,
     doubts,
@@ -58,6 +58,7 @@ _COMPARED: Final[Mapping[str, Callable[[float, float], bool]]] = MappingProxyTyp
     }
 )
 _NOTICED_MS: Final = 500.0
+_NONE_MOVED: Final = re.compile(r"\(0 of [1-9][\d,]* brokers in KRaft mode\)")
 _THRESHOLD: Final = re.compile(r"\s*(\w+)\s*([<>=!]+)\s*(\S+)\s*")
 
 
@@ -135,7 +136,7 @@ def verdict(tables: Tables, run_id: str, beside: Beside) -> Verdict:
     answers = (
         _safe(beside),
         what_now(beside),
-        _limit(limit, figures, slow, found),
+        _limit(tables, limit, figures, slow, found),
         _blocked(tables, found, limit),
         could_go_back(tables, beside),
     )
@@ -185,6 +186,8 @@ def _safe(beside: Beside) -> Answer:
     text = f"{all_} of safety held."
     upto = "" if beside.end is None else in_phase(beside.end.phase)
     word = f"Yes, up to {upto.partition(',')[0]}" if upto else "Yes"
+    if beside.end is not None and _NONE_MOVED.search(beside.end.phase):
+        text += " Moving brokers to KRaft mode was not tested."
     short = f"Safe{upto and f' up to {upto}'}: {text[:1].lower()}{text[1:]}"
     return Answer(question, word, "good", text, short)
 
@@ -205,20 +208,22 @@ def begins_with(remedy: str) -> str:
 
 
 def _limit(
+    tables: Tables,
     limit: Limited | None,
     figures: Sequence[Figure],
     slow: Slowest | None,
     found: Mapping[str, float | None],
 ) -> Answer:
     question = "What limited this run?"
-    if (in_time := _in_time(limit, slow, found)) is not None:
+    if (in_time := _in_time(tables, limit, slow, found)) is not None:
         return in_time
     waited = "" if slow is None else f" The slowest change took {_of_slowest(slow)}."
     if limit is None:
         text = f"Nothing in the trace says what limited it.{waited}"
         return Answer(question, "Not known", "open", text, "What limited the run is not known.")
     unknown = f"how full {', '.join(limit.unknown)} was is not known" if limit.unknown else ""
-    text = f"{limit.text}.{waited}"
+    # How full each resource was is below.
+    text = f"{'The load was done on time' if limit.nothing else limit.text}.{waited}"
     if limit.by is None:
         if not limit.nothing:
             short = "What limited the run is not known."
@@ -229,6 +234,8 @@ def _limit(
         sure = "all resources had room, as measured"
         if slow is not None and slow.ms >= _NOTICED_MS:
             late = f"its slowest change, of {duration(slow.ms)}, waited {slow.brief}"
+            if slow.changes > 1:
+                late = f"{slow.changes:,} changes waited {slow.brief}, up to {duration(slow.ms)}"
             short = f"No resource limited the run; {late}."
             return Answer(question, "No resource", "good", text, short, sure)
         return Answer(question, "Nothing", "good", text, "Nothing limited the run.", sure)
@@ -250,7 +257,10 @@ def _limit(
 
 
 def _in_time(
-    limit: Limited | None, slow: Slowest | None, found: Mapping[str, float | None]
+    tables: Tables,
+    limit: Limited | None,
+    slow: Slowest | None,
+    found: Mapping[str, float | None],
 ) -> Answer | None:
     """Of a run that did what was due in time on a full machine, or with a late client.
 
@@ -267,10 +277,11 @@ def _in_time(
     share = found["blocked_share"] or 0.0
     if share >= BLOCKED_SHARE:
         text = (
-            f"Changes waited for it in {in_share(share)} of the time under load.{slowest_} "
+            f"Changes waited for ZooKeeper in {of_load(tables, found)}.{slowest_} "
             f"{busy} too, so how much ZooKeeper can take was not measured."
         )
-        return Answer(question, "ZooKeeper, for a part of the time", "full", text, "")
+        other = "CPU" if by.key is Key.MACHINE else "the client"
+        return Answer(question, f"Not certain: ZooKeeper or {other}", "open", text, "")
     text = f"What was due was done in time. {busy}, so the most that can be done is not known."
     return Answer(question, "Nothing, at this load", "open", f"{text}{slowest_}", "")
 
@@ -291,26 +302,47 @@ def _blocked(tables: Tables, found: Mapping[str, float | None], limit: Limited |
     run_id = next((row["run_id"] for name in OF_CONTROLLERS for row in tables[name]), "")
     doubted = doubts(tables, run_id, limit)
     sure = f"counted, but {' and '.join(doubted)}" if doubted else "counted, each wait by itself"
+    how_long = blocked_for(tables, run_id, limit, waited)
+    word = f"{how_long[:1].upper()}{how_long[1:]}"
     if not waited:
         text = f"No operation in the trace waited for ZooKeeper{_headroom(tables, found)}."
-        if doubted:
-            short = "No operation in the trace waited for ZooKeeper."
-            return Answer(question, AS_SEEN, "open", text, short, sure)
+        if how_long != NEVER:
+            short = f"ZooKeeper blocked KRaft: {how_long}."
+            return Answer(question, word, "open", text, short, sure)
         short = "ZooKeeper never blocked KRaft."
-        return Answer(question, NEVER.capitalize(), "good", text, short, sure)
-    part = "" if share is None else f", {in_share(share)} of the time under load"
+        return Answer(question, word, "good", text, short, sure)
+    part = "" if share is None else f", {of_load(tables, found)}"
     gave_up = sum(row["timed_out_operations"] for row in tables["blocking"])
     waits = several(round(found["blocked_operations"] or 0), "operation")
     text = (
-        f"{waits} waited for ZooKeeper{part}"
+        f"{waits} waited for ZooKeeper{_together(tables)}{part}"
         + (f"; {gave_up:,} of them gave up" if gave_up else "")
         + f"{_headroom(tables, found)}."
     )
     state = "open" if doubted or share is None else "good"
     state = "bad" if (share or 0.0) >= BLOCKED_SHARE else state
     here = "In this run " if limit is not None and limit.zookeeper is False else ""
-    short = f"{here}ZooKeeper blocked KRaft for {duration(waited)}{part}."
-    return Answer(question, duration(waited), state, text, short, sure)
+    short = f"{here}ZooKeeper blocked KRaft for {how_long}{part}."
+    return Answer(question, word, state, text, short, sure)
+
+
+def _together(tables: Tables) -> str:
+    """Whether operations waited at the same time, behind a space; empty: not, or it was one."""
+    waits = sum(row["blocked_operations"] for row in tables["blocking"])
+    summed = sum(row["total_ms"] for row in tables["blocking"])
+    some = sum(row["union_ms"] for row in tables["blocking"])
+    if waits < 2 or summed <= 1.01 * some:
+        return ""
+    return " at the same time" if summed >= 0.8 * waits * some else ", in part at the same time"
+
+
+def of_load(tables: Tables, found: Mapping[str, float | None]) -> str:
+    """The share of the time in which something waited for ZooKeeper, and of which time."""
+    share, waited = found["blocked_share"] or 0.0, found["blocked_ms"]
+    # Of several controllers it is that of the one where most waited.
+    one = len(tables["blocking"]) == 1
+    of = duration(waited / share) if one and share and waited else "time"
+    return f"{in_share(share)} of the {of} under load"
 
 
 def in_share(share: float) -> str:

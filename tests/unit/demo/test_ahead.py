@@ -46,6 +46,6 @@ def test_the_end_of_a_demonstration_says_what_is_next_and_what_going_back_takes(
     assert end.may_go_back is True
     assert end.going_back == "Yes, with 2 restarts of brokers; no change is lost"
     assert end.next == (
-        "Nothing: the demonstration has ended. On a cluster of yours: compare the two stores, then "
-        "restart broker 1 in KRaft mode (docs/runbook.md)."
+        "Demo finished. On your own cluster: 1. compare the two stores, 2. restart broker 1 in "
+        "KRaft mode (docs/runbook.md)."
     )

@@ -11,7 +11,7 @@ from bench.report.beside import NOTHING
 from bench.report.page import page
 from bench.report.slowest import slowest, untraced
 from bench.report.verdict import verdict
-from tests.unit.report.a_run import BEGIN_NS, RUN, a_run
+from tests.unit.report.a_run import BEGIN_NS, RUN, a_run, at
 from tests.unit.report.test_verdict import calm
 
 
@@ -55,6 +55,17 @@ def test_a_change_of_the_leader_meanwhile_is_named(parts: Any) -> None:
     assert found is not None
     assert found.waited.endswith("while controller-2 took over from controller-1")
     assert found.brief == "for a new leading controller"
+    if parts is not NOWHERE:
+        # One is due each 0.1 s, and takes some ms: those from 4 s to 6 s, and one given up.
+        assert found.changes == 21
+        tables["timeline"] += [at(3.0, "change", 2_000.0), at(6.5, "change", 2_000.0)]
+        late = slowest(tables)
+        assert late is not None
+        assert late.changes == 22, "also what was due before, and was not answered yet"
+        said = verdict(tables, RUN, NOTHING)
+        assert "22 changes waited for a new leading controller, up to 2.4 s." in said.text
+        cause = "back; 22 changes waited for a new leading controller"
+        assert cause in page(tables, "x", [said]), "it is in the table of where time went"
     tables["slowest"] = [slow(2_400.0, 9.0, **parts)]
     later = slowest(tables)
     assert later is not None
@@ -76,7 +87,7 @@ def test_the_verdict_and_its_picture_do_not_contradict_each_other() -> None:
     tables["slowest"] = [slow(38.0, broker=30.0)]
     quick = verdict(tables, RUN, NOTHING).answers[2]
     assert (quick.word, quick.short) == ("Nothing", "Nothing limited the run.")
-    assert quick.text.endswith("The slowest change took 38 ms.")
+    assert quick.text == "The load was done on time. The slowest change took 38 ms."
 
 
 def test_an_analysis_without_the_slowest_change_says_nothing_of_it() -> None:
