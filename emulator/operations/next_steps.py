@@ -123,6 +123,14 @@ def _with_flag(step: NextStep) -> str:
     return {True: f" with {FLAG}=true", False: f" without {FLAG}", None: ""}[step.flag]
 
 
+_UNTIL: Final = MappingProxyType(
+    {
+        "dual-write-begun": "dual write begins",
+        "all-brokers-in-kraft": "all brokers are in KRaft mode",
+        "final": "the migration is final",
+    }
+)
+"""What is waited for -> when that is over, in words."""
 _WORDS: Final[Mapping[Action, Callable[[NextStep], str]]] = MappingProxyType(
     {
         Action.NOTHING: lambda _one: "nothing",
@@ -133,7 +141,9 @@ _WORDS: Final[Mapping[Action, Callable[[NextStep], str]]] = MappingProxyType(
             else f"format controller {one.node}, and start it"
         ),
         Action.ASK: lambda one: f"ask controller {one.node}",
-        Action.WAIT: lambda one: f"wait for {one.wait_for}" if one.wait_for else "look again",
+        Action.WAIT: lambda one: (
+            f"wait until {_UNTIL[one.wait_for]}" if one.wait_for else "look again"
+        ),
         Action.START_CONTROLLER: lambda one: f"start controller {one.node}{_with_flag(one)}",
         Action.STOP_CONTROLLER: lambda one: (
             "stop every controller"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from emulator.metadata.migration_state import MigrationState
-from emulator.migration.phases import Ahead
+from emulator.migration.phases import WAIT_FOR, Ahead
 from emulator.migration.side import BEHIND
 from emulator.migration.taking_over.preconditions import Why
 from emulator.operations.next_steps import (
@@ -965,4 +965,13 @@ def test_the_form_for_programs() -> None:
         "why": "one at a time; the next one only when every replica is in sync",
         "now": True,
         "no_way_back": False,
+    }
+
+
+def test_what_is_waited_for_is_said_in_words_and_not_as_an_option_takes_it() -> None:
+    found = {each: NextStep(Action.WAIT, wait_for=each).what for each in WAIT_FOR if each[0] != "c"}
+    assert found == {
+        "dual-write-begun": "wait until dual write begins",
+        "all-brokers-in-kraft": "wait until all brokers are in KRaft mode",
+        "final": "wait until the migration is final",
     }
