@@ -91,9 +91,10 @@ Advice: TypeAlias = Callable[[Document, str], tuple[str, Sequence[Mapping[str, A
 """The verdict of ``kraft-bridge status`` and its steps, from a status and the option that asks for
 it; the verb that starts a controller hands it in."""
 Row: TypeAlias = tuple[float | None, ...]
+ROLLBACK: Final = "kraft-bridge rollback --yes --config FILES"
 _STOP: Final = (
-    "run kraft-bridge rollback --yes --config FILES (of all controllers), which stops the "
-    "controllers; at the end restart each broker with its file of before the migration"
+    "run the rollback with the FILES of all controllers, which stops them; at the end restart each "
+    "broker with its old config file"
 )
 
 
@@ -385,7 +386,11 @@ def what_limits(status: Document, filled: Sequence[Mapping[str, Any]]) -> dict[s
         return _answer(ask, "bad", "ZooKeeper refuses a znode", text)
     lag = migration["lag"]
     if lag["records"] is None:
-        return _answer(ask, "wait", "Nothing yet", "changes are not written to ZooKeeper yet")
+        text = "changes are not written to ZooKeeper yet"
+        if (copied := migration["copy"]) is not None:
+            done = f"{copied['topics_copied']:,} of {copied['topics']:,} topics done"
+            return _answer(ask, "wait", f"Copying: {done}", text)
+        return _answer(ask, "wait", "Copying" if name == "copying" else "Nothing yet", text)
     behind = f"{lag['records']:,} records, {duration(lag['ms'])}"
     if fullest is None:
         return _answer(ask, "ok", "Nothing", f"ZooKeeper is {behind} behind; no bound is set")
@@ -404,6 +409,9 @@ def how_long_blocked(status: Document, series: Series) -> dict[str, str]:
     if series.newest("blocked_ms") is None:
         return _answer(ask, "wait", "Not known", "this controller could not look at itself yet")
     in_all, waiting = series.newest("blocked_ms") or 0, series.newest("blocked_operations") or 0
+    if status["phase"]["name"] in _NOT_COPIED and not in_all and not waiting:
+        text = "before dual write no change waits for ZooKeeper"
+        return _answer(ask, "wait", "Does not apply yet", text)
     since = f"since {(iso(series.begun_ms) or '')[11:19]} UTC"
     begun = f"when this process of controller {status['node_id']} began; earlier is not known"
     watched = min(900_000, (series.newest("at_ms") or series.begun_ms) - series.begun_ms)
@@ -419,10 +427,12 @@ def how_long_blocked(status: Document, series: Series) -> dict[str, str]:
 def going_back(status: Document) -> dict[str, str]:
     """What a return to ZooKeeper mode costs now, in one line.
 
-    Returns: ``level`` as of an answer, or ``none``: there is no way back; ``answer``, ``text``.
+    Returns: ``level`` as of an answer, or ``none``: there is no way back; ``answer``, ``text``;
+    ``command``: what the text says to run, empty: nothing.
     """
     level, answer, text = _back(status)
-    return {"level": level, "answer": answer, "text": text}
+    command = ROLLBACK if text.endswith(_STOP) else ""
+    return {"level": level, "answer": answer, "text": text, "command": command}
 
 
 def _back(status: Document) -> tuple[str, str, str]:

@@ -511,6 +511,31 @@ def test_while_it_copies_it_does_not_say_that_nothing_was_copied(status: dict[st
     assert back["text"].startswith("ZooKeeper still has everything: the copy only reads it. To go")
 
 
+def test_before_dual_write_it_says_how_far_the_copy_is_and_that_nothing_can_wait_yet(
+    status: dict[str, Any],
+) -> None:
+    lag = {**status["migration"]["lag"], "records": None}
+    copying = altered(status, {"lag": lag}, phase={**status["phase"], "name": "copying"})
+    assert answers(copying)[1:] == [("wait", "Copying"), ("wait", "Does not apply yet")]
+    copying["migration"]["copy"] = {"topics_copied": 1_200, "topics": 3_000}
+    assert answers(copying)[1] == ("wait", "Copying: 1,200 of 3,000 topics done")
+    waited = filled(20, lambda _i: {"blocked_ms": 500})
+    assert answers(copying, waited)[2] == ("wait", "500 ms in the last 20 s"), "it did wait"
+
+
+def test_a_command_of_the_page_is_broken_between_words_and_copied_as_it_is(
+    status: dict[str, Any],
+) -> None:
+    route = pages(status)["/"]
+    assert not isinstance(route, http.ByQuery)
+    text = route().body.decode()
+    made = text.partition("function command(text) {")[2].partition("\n}")[0]
+    assert 'text.split(" ")' in made
+    assert "copyButton(text)" in made
+    assert ".cmd code span{display:inline-block" in text
+    assert "command(last.back.command)" in text
+
+
 def test_every_text_stands_out_from_what_is_below_it_on_light_and_dark_paper() -> None:
     """A line of a chart is no text; it is on these two papers alone."""
     for colours in papers(live_page._FILE.read_text()):
@@ -569,7 +594,7 @@ BACK: Final = {
         {},
         "ok",
         "Yes; no change is lost",
-        "still has everything: nothing was copied yet. To go back run kraft-bridge rollback --yes",
+        "still has everything: nothing was copied yet. To go back run the rollback with the FILES",
     ),
     "dual-write": (
         "dual write",
@@ -577,7 +602,7 @@ BACK: Final = {
         {},
         "ok",
         "Yes, with 2 restarts of brokers; no change is lost",
-        "run kraft-bridge",
+        "run the rollback",
     ),
     "in-kraft": (
         "dual write",
@@ -585,7 +610,7 @@ BACK: Final = {
         {},
         "ok",
         "Yes, with 4 restarts",
-        "first restart 2 of 2 brokers in ZooKeeper mode; then run kraft-bridge rollback",
+        "first restart 2 of 2 brokers in ZooKeeper mode; then run the rollback with",
     ),
     "not-compared": (
         "dual write",
@@ -593,7 +618,7 @@ BACK: Final = {
         {},
         "wait",
         "Yes, with 2 restarts of brokers; what ZooKeeper lacks is not known yet",
-        "run kraft-bridge rollback",
+        "run the rollback",
     ),
     "refused-znode": (
         "dual write",
@@ -601,7 +626,7 @@ BACK: Final = {
         {},
         "bad",
         "Yes, with 2 restarts of brokers; znodes that ZooKeeper refuses keep old content",
-        "run kraft-bridge rollback",
+        "run the rollback",
     ),
     "left-out": (
         "dual write",
@@ -609,7 +634,7 @@ BACK: Final = {
         {},
         "wait",
         "Yes, with 2 restarts of brokers; 1 access control entry is lost",
-        "run kraft-bridge rollback",
+        "run the rollback",
     ),
     "finalising": (
         "finalising",
@@ -643,6 +668,8 @@ def test_in_each_phase_a_line_says_what_going_back_costs(
     assert found["level"] == level
     assert found["answer"].startswith(answer)
     assert text in found["text"]
+    runs = "run the rollback" in found["text"]
+    assert found["command"] == (live_page.ROLLBACK if runs else "")
 
 
 def test_the_page_shows_the_point_of_no_return_and_a_check_before_what_it_is_for(
