@@ -12,7 +12,7 @@ from bench.demo.controllers import IDS
 from bench.eta import Step
 from bench.rehearsal.changes import RehearsalLoad
 from bench.rehearsal.plan import BrokerMode
-from bench.rehearsal.stage import RehearsalStage, StuckError
+from bench.rehearsal.stage import ClusterFaultError, RehearsalStage, StuckError
 from emulator.servers.bridge import Bridge
 from emulator.servers.waiting import PATIENCE_S
 
@@ -452,7 +452,7 @@ def _refused(play: Play, number: int) -> None:
     status = play.stage.leading()
     for one in [] if status is None else status["refusals"]:
         if one["broker"] == number and one["times"] >= _REFUSED_TIMES:
-            raise StuckError(
+            raise ClusterFaultError(
                 f"broker {number} is refused: {one['error']}: {one['text']} {one['remedy']}".strip()
             )
 
@@ -518,7 +518,7 @@ def _until(play: Play, what: str, reached: Callable[[dict[str, Any]], bool]) -> 
         elif not since:
             since.append(time.monotonic())
         elif time.monotonic() - since[0] > _FATAL_S:
-            raise StuckError("; ".join(found_fatal))
+            raise ClusterFaultError("; ".join(found_fatal))
         return False
 
     _wait(play, what, ready)
@@ -554,7 +554,7 @@ class _Hopeless:
         now_s = time.monotonic()
         self._since_s = (self._since_s or now_s) if found else None
         if self._since_s is not None and now_s - self._since_s > _FATAL_S:
-            raise StuckError("; ".join(dict.fromkeys(found)))
+            raise ClusterFaultError("; ".join(dict.fromkeys(found)))
 
 
 def fatal(

@@ -15,7 +15,7 @@ from bench.rehearsal.brokers import BrokerRefusedError
 from bench.rehearsal.changes import AnsweredChange, RehearsalLoad
 from bench.rehearsal.evidence import Evidence
 from bench.rehearsal.phases import PHASES, Play, RehearsedPhase, all_run, resume
-from bench.rehearsal.stage import RehearsalStage, StuckError
+from bench.rehearsal.stage import ClusterFaultError, RehearsalStage, StuckError
 from bench.rehearsal.verdict import FAILED, OF_THE_RUN, REHEARSED, PhaseFigures, Rehearsal
 from bench.rehearsal.znodes import LoadedZnode, LoadError
 from emulator.servers.process import ProcessError
@@ -101,6 +101,7 @@ class _Playing:
                 figures.state, figures.why = FAILED, str(error)
             except _FAILURES as error:
                 figures.state, figures.why = FAILED, why(error)
+                figures.in_cluster = isinstance(error, ClusterFaultError)
         if phase.name not in _WITHOUT_RULE:
             figures.without_controller_s = watch.without_controller_s
         if watch.quorum_s is not None:
@@ -201,6 +202,7 @@ def _begun(
             resume(playing.play, phase.standing)
     except (*_FAILURES, BrokerRefusedError) as error:
         figures.state, figures.why = FAILED, why(error)
+        figures.in_cluster = isinstance(error, ClusterFaultError)
         return False
     return True
 

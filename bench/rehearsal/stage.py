@@ -48,6 +48,10 @@ class StuckError(Exception):
     """A phase does not come to its end, and waiting will not help; the text says why."""
 
 
+class ClusterFaultError(StuckError):
+    """The same, and the reason lies in the cluster or its files."""
+
+
 class RehearsalStage:
     """All servers; as a context manager, all have ended at its end.
 
@@ -288,7 +292,7 @@ class RehearsalStage:
             StuckError: ZooKeeper refuses a znode.
         """
         if why := self.blocked.why:
-            raise StuckError(why)
+            raise ClusterFaultError(why)
         quorum = [] if self.controllers is None else [*self.controllers.nodes.values()]
         for one in (self.zk, *quorum):
             if one.exit_code not in _ENDED:

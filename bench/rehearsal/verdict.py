@@ -46,6 +46,8 @@ class PhaseFigures:
     state: str = NOT_REHEARSED
     why: str = ""
     """Why it failed, or was not rehearsed."""
+    in_cluster: bool = False
+    """Whether that lies in the cluster or its files, as far as is known."""
     begin_s: float | None = None
     """Since the run began."""
     end_s: float | None = None
@@ -137,7 +139,9 @@ class Rehearsal:
     @property
     def in_cluster(self) -> bool:
         """Whether a reason lies in the cluster; else the rehearsal failed, and proves nothing."""
-        return any(one.kind in _OF_THE_CLUSTER for one in self.reasons)
+        return any(one.in_cluster for one in self.phases) or any(
+            one.kind in _OF_THE_CLUSTER for one in self.reasons
+        )
 
     @property
     def stopped_in(self) -> PhaseFigures | None:
@@ -203,7 +207,7 @@ def as_json(found: Rehearsal) -> dict[str, Any]:
 
 
 def _phase(one: PhaseFigures) -> dict[str, Any]:
-    left_out = {"did", "begin_s", "end_s"}
+    left_out = {"did", "begin_s", "end_s", "in_cluster"}
     return {
         "seconds": one.seconds,
         **{key: value for key, value in asdict(one).items() if key not in left_out},

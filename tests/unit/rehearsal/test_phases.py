@@ -19,7 +19,7 @@ from bench.rehearsal.own import OwnFound, OwnNodes
 from bench.rehearsal.phases import Play, RehearsedPhase, Takes
 from bench.rehearsal.plan import BrokerMode
 from bench.rehearsal.run import play
-from bench.rehearsal.stage import StuckError
+from bench.rehearsal.stage import ClusterFaultError, StuckError
 from bench.rehearsal.verdict import Rehearsal
 from emulator.servers.process import ProcessError
 
@@ -216,16 +216,17 @@ def raising(error: Exception) -> Callable[[Play], None]:
 
 
 @pytest.mark.parametrize(
-    ("error", "kinds"),
+    ("error", "kinds", "in_cluster"),
     [
-        (StuckError("stuck\nhere"), ["phase", "phase"]),
-        (ProcessError("stuck here"), ["phase", "phase"]),
-        (TimeoutError("stuck here"), ["phase", "phase"]),
-        (BrokerRefusedError("stuck here"), ["broker", "phase", "phase"]),
+        (StuckError("stuck\nhere"), ["phase", "phase"], False),
+        (ClusterFaultError("stuck here"), ["phase", "phase"], True),
+        (ProcessError("stuck here"), ["phase", "phase"], False),
+        (TimeoutError("stuck here"), ["phase", "phase"], False),
+        (BrokerRefusedError("stuck here"), ["broker", "phase", "phase"], True),
     ],
 )
 def test_what_is_behind_a_phase_that_failed_is_not_rehearsed(
-    error: Exception, kinds: list[str], tmp_path: Path
+    error: Exception, kinds: list[str], tmp_path: Path, *, in_cluster: bool
 ) -> None:
     stage, found, evidence = Recorded(), Rehearsal("tree.json", 1, 2, 1.0), Evidence(tmp_path)
     table = [
@@ -245,6 +246,7 @@ def test_what_is_behind_a_phase_that_failed_is_not_rehearsed(
         ("third", "not rehearsed", ""),
     ]
     assert [one.kind for one in found.reasons] == kinds
+    assert found.in_cluster is in_cluster
     assert found.phases[0].going_back == "as before"
     assert "played" in lines
     assert (verified(tmp_path).verdict, verified(tmp_path).problems) == ("no-go", [])
