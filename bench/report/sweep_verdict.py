@@ -166,7 +166,7 @@ def _limit(sweep: SweepOfRates | None, beside: SweepOfRates | None, limit_ms: fl
     still = ", though ZooKeeper kept up there" if rate in _kept_up(sweep, limit_ms)[0] else ""
     text = f"From {changes_a_second(rate)} on{still}. {first.text}."
     if first.by is not None and first.by.counts_from:
-        text += f" It counts from {first.by.counts_from} on."
+        text += f" Our limit is {first.by.counts_from}."
     theirs = None if beside is None else first_limit(beside)
     if beside is not None and theirs is not None:
         text += f" With {whose(beside)} from {changes_a_second(theirs[0])} on."
@@ -174,7 +174,7 @@ def _limit(sweep: SweepOfRates | None, beside: SweepOfRates | None, limit_ms: fl
             text += f" {theirs[1].text}."
     why = re.split(", so |, and |; ", first.text.partition(": ")[2])[0]
     if first.by is not None and first.by.counts_from:
-        why += f" (it counts from {first.by.counts_from} on)"
+        why += f", our limit is {first.by.counts_from}"
     short = f"{name} {'were' if name.endswith('s') else 'was'} the first limit: {why}."
     sure = not_known or "as measured"
     return Answer(question, name, "full", text, short, sure)

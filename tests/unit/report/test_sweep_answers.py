@@ -253,7 +253,7 @@ def test_what_limited_it_is_in_the_verdict() -> None:
     assert answers[1].word == "The client"
     said = sweep_verdict(answers)
     assert " The client was the first limit: late itself, by " in said
-    assert said.endswith(" (it counts from 10 ms on).")
+    assert said.endswith(", our limit is 10 ms.")
     assert "200 changes" not in said, "two rates in a title are one too many"
     assert answers[1].text.startswith("From 200 changes/s on, though ZooKeeper kept up there. ")
     assert "was not measured" in answers[1].text

@@ -53,7 +53,7 @@ def test_each_shows_what_it_is_for() -> None:
     )
     assert "ZooKeeper blocked KRaft for " in verdict("failed")
     assert "ZooKeeper kept up with kraft-bridge up to " in verdict("sweep").replace("keeps", "kept")
-    assert re.search(r" the first limit: .* \(it counts from .* on\)\.$", verdict("sweep"))
+    assert re.search(r" the first limit: .*, our limit is .*\.$", verdict("sweep"))
     assert "Only while it was stalled" in (HOME / "sweep.html").read_text()
     for name in ("demo", "failed"):
         html = (HOME / f"{name}.html").read_text()
