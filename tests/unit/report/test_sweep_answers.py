@@ -264,9 +264,8 @@ def test_that_zookeeper_blocked_in_stalls_only_is_in_the_verdict() -> None:
     found.stalls.append(grid(stalled(20.0, 5.0, 200, 4.1), stalled(20.0, 0.0, 200, 0.0)))
     blocked = sweep_answers(found)[2]
     assert blocked.word == "Only while it was stalled"
-    assert blocked.text.startswith("A test of its own, in which ZooKeeper was stopped"), (
-        "'none waits' in the first answer is of another one"
-    )
+    own = "A test of its own, in which ZooKeeper was stopped"
+    assert blocked.text.startswith(own), "'none waits' in the first answer is of another one"
     assert blocked.short == (
         "It blocked KRaft only while it was stalled, for up to 4.1 s in a stall of 5 s."
     )

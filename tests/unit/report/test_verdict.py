@@ -56,20 +56,17 @@ def test_the_questions_are_answered_in_the_first_sentences() -> None:
     ]
     assert found.answers[2].sure.startswith("how full the log's sync, the event loop")
     assert "2 of them gave up" in found.answers[3].text
-    assert "40 operations waited for ZooKeeper, in part at the same time, 30% of the 10 s" in (
-        found.answers[3].text
-    )
+    together = "40 operations waited for ZooKeeper, in part at the same time, 30% of the 10 s under"
+    assert found.answers[3].text.startswith(together)
 
 
 def test_operations_that_waited_at_the_same_time_are_said_to() -> None:
     """3 operations, 2.72 s, and the slowest waited 2.72 s: no sum of three."""
-    tables = a_run()
-    tables["blocking"][0] |= {"blocked_operations": 3, "total_ms": 8_900.0}
-    assert "3 operations waited for ZooKeeper at the same time, " in (
-        verdict(tables, RUN, NOTHING).answers[3].text
-    )
-    tables["blocking"][0] |= {"total_ms": 3_000.0}
-    assert "3 operations waited for ZooKeeper, 30%" in verdict(tables, RUN, NOTHING).answers[3].text
+    waited = "3 operations waited for ZooKeeper"
+    for total_ms, says in ((8_900.0, f"{waited} at the same time, 30%"), (3e3, f"{waited}, 30%")):
+        tables = a_run()
+        tables["blocking"][0] |= {"blocked_operations": 3, "total_ms": total_ms}
+        assert verdict(tables, RUN, NOTHING).answers[3].text.startswith(says)
 
 
 def test_what_differs_is_in_the_first_card_and_a_lag_has_its_bound() -> None:
@@ -197,9 +194,8 @@ def test_the_page_and_the_console_say_the_same_of_a_trace_with_gaps(
     assert line.lower().startswith(f"{word.lower()}: no operation waited for ZooKeeper".lower())
     assert doubt in card.sure
     assert line.endswith(f"; but {doubt}" if doubt else "of the bound of 10,000")
-    assert f"<b>{word.lower().partition('; ')[0]}</b>" in page(
-        tables, "x", [verdict(tables, RUN, NOTHING)]
-    )
+    html = page(tables, "x", [verdict(tables, RUN, NOTHING)])
+    assert f"<b>{word.lower().partition('; ')[0]}</b>" in html
     tables["blocking"] = a_run()["blocking"]
     waited = verdict(tables, RUN, NOTHING).answers[3]
     assert waited.word == ("At least 3 s" if why else "3 s")

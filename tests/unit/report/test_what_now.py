@@ -68,9 +68,8 @@ def test_a_check_that_failed_says_first_what_to_do() -> None:
     assert found.text == "Compare the stores."
     assert "Do this" not in found.text, "the next step is of a cluster whose checks held"
     assert (back.word, back.state) == ("Not yet", "bad")
-    assert back.text.startswith("Once the checks hold: with 3 restarts (docs/rollback.md)."), (
-        "what is lost is not promised of stores that may differ"
-    )
+    once = "Once the checks hold: with 3 restarts (docs/rollback.md)."
+    assert back.text.startswith(once), "of stores that may differ nothing is promised"
     open_ = now(a_run(), Beside((RunCheck("stores", None),)))
     assert open_.state == "open"
     assert open_.word == "Look at what failed"
