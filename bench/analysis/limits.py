@@ -324,9 +324,8 @@ def figures_of(rows: Iterable[Mapping[str, Any]]) -> list[Figure]:
 def _figure(row: Mapping[str, Any]) -> Figure:
     key, value, limit = Key(row["resource"]), row["value"], row["limit"]
     if key is Key.CLIENT:
-        return Figure(
-            key, value / LATE_MS, row["subject"], f"{value:.3g} ms", of=f"{LATE_MS:g} ms late"
-        )
+        of = f"the {LATE_MS:g} ms that it may be late"
+        return Figure(key, value / LATE_MS, row["subject"], f"{value:.3g} ms", of=of)
     if key is Key.PROCESS:
         share = value / limit if limit else None
         return Figure(key, share, row["subject"], f"{value:.2f} cores")

@@ -92,6 +92,7 @@ Advice: TypeAlias = Callable[[Document, str], tuple[str, Sequence[Mapping[str, A
 it; the verb that starts a controller hands it in."""
 Row: TypeAlias = tuple[float | None, ...]
 ROLLBACK: Final = "kraft-bridge rollback --yes --config FILES"
+"""What is to be typed to go back; FILES: of all controllers."""
 _STOP: Final = (
     "run the rollback with the FILES of all controllers, which stops them; at the end restart each "
     "broker with its old config file"

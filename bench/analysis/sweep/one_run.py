@@ -179,7 +179,7 @@ def figures_of(described: Record, measured: Record) -> Iterable[Figure]:
         late_ms = described.get(name)
         if late_ms is not None:
             amount = f"{late_ms:.3g} ms {words}"
-            of = f"{limits.LATE_MS:g} ms late"
+            of = f"the {limits.LATE_MS:g} ms that it may be late"
             yield Figure(Key.CLIENT, late_ms / limits.LATE_MS, amount=amount, of=of)
             break
     waited = measured.get("waited_share")
