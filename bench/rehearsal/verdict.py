@@ -273,7 +273,7 @@ def text(found: Rehearsal, width: int = 0) -> str:
 
 
 def next_step(found: Rehearsal) -> tuple[str, str]:
-    """What to do after it, in words without a full stop, and what to type first (empty: nothing)."""
+    """What to do after it, in words without a full stop, and what to type first, if anything."""
     if found.go:
         return (
             "rehearse again with your own brokers, on a clone of the cluster (docs/clone.md)",
@@ -283,11 +283,11 @@ def next_step(found: Rehearsal) -> tuple[str, str]:
     how = "(docs/after-rehearsing.md)"
     if not found.in_cluster:
         return f"do what the reasons say, and run the same command with the same dump {how}", ""
-    return (
+    words = (
         "mend what the reasons name; if that changed the cluster, take a dump again; then run the "
-        f"same command {how}",
-        "kraft-bridge zk dump --zookeeper HOSTS > tree.json",
+        f"same command {how}"
     )
+    return words, "kraft-bridge zk dump --zookeeper HOSTS > tree.json"
 
 
 def open_points(found: Rehearsal) -> str:

@@ -31,13 +31,13 @@ _CODE: Final = re.compile(r"\n?`([^`]+)`")
 
 
 def code(text: str) -> Markup:
-    """A text in which what stands between backticks is shown as code; all of it is escaped.
+    r"""A text in which what stands between backticks is shown as code; all of it is escaped.
 
     A command that is a line of its own stays one, and is broken between words only.
 
     >>> print(code("see `zk diff` <b>"))
     see <code>zk diff</code> &lt;b&gt;
-    >>> print(code("type:\\n`zk diff`\\nthen"))
+    >>> print(code("type:\n`zk diff`\nthen"))
     type:<code class="line"><span>zk</span> <span>diff</span></code>
     then
     """
@@ -45,7 +45,7 @@ def code(text: str) -> Markup:
     for one in _CODE.finditer(text):
         line = one[0].startswith("\n")
         words = Markup(" ").join(map(Markup("<span>{}</span>").format, one[1].split()))
-        shown = Markup('<code class="line">{}</code>' if line else "<code>{}</code>")
+        shown = Markup('<code class="line">{}</code>') if line else Markup("<code>{}</code>")
         found += escape(text[last : one.start()]) + shown.format(words if line else one[1])
         last = one.end()
     return found + escape(text[last:])

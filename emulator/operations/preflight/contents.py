@@ -289,9 +289,7 @@ def _able(node: DumpedZnode, needed: tuple[int, ...]) -> frozenset[str] | None:
     if all(everybody & one for one in needed):
         return None
     return frozenset(
-        who
-        for who, what in granted.items()
-        if all((what | everybody) & one for one in needed)
+        who for who, what in granted.items() if all((what | everybody) & one for one in needed)
     )
 
 

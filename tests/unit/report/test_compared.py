@@ -59,7 +59,7 @@ def test_of_the_same_code_nothing_changed_and_that_is_said() -> None:
     assert words(html)[:2] == ["Nothing", "Nothing"]
     assert "No figure did." in html
     assert words(html)[3] == "Yes"
-    assert "<p class=\"note\">Nothing: every figure of both runs was compared.</p>" in html
+    assert '<p class="note">Nothing: every figure of both runs was compared.</p>' in html
     assert "The same code, run twice, typically differs by up to " in html
     assert "It is the same code: what differs is noise." in html
 
