@@ -24,7 +24,8 @@ _DECODERS: dict[tuple[type, int], Callable[[bytes], Any]] = {}
 _BOUNDED: dict[tuple[type, int], Callable[[bytes, int], Any]] = {}
 _ENCODERS: dict[tuple[type, int], Callable[[Any], bytes]] = {}
 _SLICED_DECODERS: dict[tuple[type, int], Callable[[bytes, int], Generator[None, None, Any]]] = {}
-_SLICED_ENCODERS: dict[tuple[type, int], Callable[[Any], Generator[None, None, bytes]]] = {}
+_IN_PIECES: dict[tuple[type, int], Callable[[Any], list[bytes]]] = {}
+_SLICED_ENCODERS: dict[tuple[type, int], Callable[[Any], Generator[None, None, list[bytes]]]] = {}
 _AFTER_DECODE: dict[type, Callable[[Any, int], Any]] = {}
 _AFTER_SLICES: dict[type, Callable[[Any, int], Generator[None, None, Any]]] = {}
 _BEFORE_ENCODE: dict[type, Callable[[Any, int], Any]] = {}
@@ -154,6 +155,25 @@ def encode(message: object, version: int) -> bytes:
     return raw_encode(message if restore is None else restore(message, version), version)
 
 
+def encode_pieces(message: object, version: int) -> list[bytes]:
+    """As :func:`encode`, in byte strings one behind the other; those of a ``Constant`` are its own.
+
+    Raises:
+        EncodeError: as of :func:`encode`.
+        DeclarationError: no release has that version.
+    """
+    restore = _BEFORE_ENCODE.get(type(message))
+    shaped = message if restore is None else restore(message, version)
+    cls = type(shaped)
+    encoder = _IN_PIECES.get((cls, version))
+    if encoder is None:
+        encoder = _IN_PIECES[cls, version] = make_encoder(layout(cls, version), pieces=True)
+    try:
+        return encoder(shaped)
+    except _ENCODE_FAILURES as failure:
+        raise diagnose.encode_failure(layout(cls, version), shaped, failure) from None
+
+
 def decoding(cls: type[T], version: int, data: bytes, entries_max: int) -> Generator[None, None, T]:
     """As :func:`decode`, in slices: a generator that returns the message.
 
@@ -180,8 +200,8 @@ def decoding(cls: type[T], version: int, data: bytes, entries_max: int) -> Gener
     return message if normalise is None else normalise(message, version)
 
 
-def encoding(message: object, version: int) -> Generator[None, None, bytes]:
-    """As :func:`encode`, in slices: a generator that returns the bytes.
+def encoding(message: object, version: int) -> Generator[None, None, list[bytes]]:
+    """As :func:`encode_pieces`, in slices: a generator that returns the byte strings.
 
     Raises:
         EncodeError: as of :func:`encode`.
@@ -192,7 +212,7 @@ def encoding(message: object, version: int) -> Generator[None, None, bytes]:
     cls = type(shaped)
     encoder = _SLICED_ENCODERS.get((cls, version))
     if encoder is None:
-        encoder = make_encoder(layout(cls, version), sliced=True)
+        encoder = make_encoder(layout(cls, version), sliced=True, pieces=True)
         _SLICED_ENCODERS[cls, version] = encoder
     try:
         return (yield from encoder(shaped))

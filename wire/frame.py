@@ -323,20 +323,32 @@ def encode_request(header: RequestHeader, message: object) -> bytes:
     return encode_head(header) + codec.encode(message, header.api_version)
 
 
-def framed_request(header: RequestHeader, message: object) -> bytes:
-    """Write length, header and body, of which there may be 100 MB: they are put together once.
+def framed_request(header: RequestHeader, message: object) -> list[bytes]:
+    """Write length, header and body in pieces to be sent one behind the other; a short one is one.
+
+    There may be 100 MB, of which many requests share most: that is not copied.
 
     Raises:
         EncodeError: the version cannot carry the message.
     """
-    head, body = encode_head(header), codec.encode(message, header.api_version)
-    return b"".join(((len(head) + len(body)).to_bytes(4, "big"), head, body))
+    pieces = [encode_head(header), *codec.encode_pieces(message, header.api_version)]
+    size = sum(map(len, pieces))
+    pieces.insert(0, size.to_bytes(4, "big"))
+    if size <= SLICED_BYTES:
+        return [b"".join(pieces)]
+    sent = [b""]
+    for piece in pieces:
+        if len(sent[-1]) + len(piece) <= SLICED_BYTES:
+            sent[-1] += piece
+        else:
+            sent.append(bytes(piece))  # what is immutable already is not copied
+    return sent
 
 
 def encoding_request(header: RequestHeader, message: object) -> Generator[None, None, bytes]:
     """As :func:`encode_request`, in slices: a generator that returns the bytes."""
-    body = yield from codec.encoding(message, header.api_version)
-    return encode_head(header) + body
+    pieces = yield from codec.encoding(message, header.api_version)
+    return b"".join((encode_head(header), *pieces))
 
 
 def encode_head(header: RequestHeader) -> bytes:
@@ -378,8 +390,8 @@ def encoding_response(
     api_key: int, api_version: int, correlation_id: int, message: object
 ) -> Generator[None, None, bytes]:
     """As :func:`encode_response`, in slices: a generator that returns the bytes."""
-    tail = yield from codec.encoding(message, api_version)
-    return _response_head(api_key, api_version, correlation_id) + tail
+    pieces = yield from codec.encoding(message, api_version)
+    return b"".join((_response_head(api_key, api_version, correlation_id), *pieces))
 
 
 def _response_head(api_key: int, api_version: int, correlation_id: int) -> bytes:

@@ -45,6 +45,8 @@ from emulator.seam import (
 
 UNSENT_BYTES_MAX = 64 * 1024 * 1024
 """Above the largest single message: full metadata of 200,000 partitions is about 30 MB."""
+JOINED_BYTES_MAX = 64 * 1024
+"""More for one connection is not put together before it is sent."""
 LINGERING_MAX = 16
 """Connections that were closed with something unsent; over it the oldest is given up. Below the
 smallest reserve of descriptors, as no limit on connections counts them any more."""
@@ -256,7 +258,7 @@ class Shell:
         for conn, parts in outgoing.items():
             peer = self._peers.get(conn)
             if peer is not None:
-                self._write(peer, b"".join(parts) if len(parts) > 1 else parts[0])
+                self._write(peer, parts)
         for conn in closing:
             peer = self._peers.pop(conn, None)
             if peer is not None:
@@ -277,11 +279,16 @@ class Shell:
         if peer is not None and peer.transport is not None:
             peer.transport.abort()
 
-    def _write(self, peer: TcpConnection, data: bytes) -> None:
+    def _write(self, peer: TcpConnection, parts: list[bytes]) -> None:
         """Send; a peer that does not read its answers is closed, to bound memory."""
         if peer.transport is None:
             return
-        peer.transport.write(data)
+        if len(parts) == 1:
+            peer.transport.write(parts[0])
+        elif sum(map(len, parts)) <= JOINED_BYTES_MAX:
+            peer.transport.write(b"".join(parts))
+        else:
+            peer.transport.writelines(parts)
         unsent = peer.transport.get_write_buffer_size()
         if unsent > UNSENT_BYTES_MAX:
             fields: dict[str, object] = {"conn": peer.conn, "unsent_bytes": unsent}

@@ -244,6 +244,8 @@ class OutboundChannel(Generic[T]):
         self._reading: Slices[Any] | None = None
         """Of a long answer to the request in flight."""
         self._effects: list[Effect] = []
+        self.sent = 0
+        """Requests sent so far, without those of the greeting."""
 
     @property
     def outstanding(self) -> int:
@@ -404,6 +406,7 @@ class OutboundChannel(Generic[T]):
                 self._unspoken.append(asked)
                 return
         asked.correlation_id = self._transmit(asked.request, asked.version)
+        self.sent += 1
         asked.deadline_ms = now_ms + self._config.reply_ms
         self._in_flight.append(asked)
 
@@ -416,7 +419,7 @@ class OutboundChannel(Generic[T]):
             correlation_id=next(self._correlation_ids),
             client_id=self._config.client_id,
         )
-        self._effects.append(Send(self.conn, framed_request(header, request)))
+        self._effects += [Send(self.conn, one) for one in framed_request(header, request)]
         return header.correlation_id
 
     def _connected(self, now_ms: int) -> list[Turn[T]]:

@@ -5,9 +5,11 @@ from typing import Any
 
 import construct
 import hypothesis.strategies as st
+import msgspec
 import pytest
 from hypothesis import given
 
+from emulator.seam import whole
 from tests.kit.laws import examples
 from tests.laws.wire_values import (
     all_layouts,
@@ -17,6 +19,7 @@ from tests.laws.wire_values import (
     newest_layouts,
 )
 from wire import codec, reference
+from wire.constant import Constant
 from wire.errors import DecodeError, EncodeError
 from wire.plain import to_plain
 from wire.schema import EMPTY, Field, Layout
@@ -91,6 +94,29 @@ def test_sequences_of_any_kind_encode_alike(form: Layout, seed: int) -> None:
         if entry.array and value is not None:
             setattr(message, entry.name, list(value) if isinstance(value, tuple) else tuple(value))
     assert codec.raw_encode(message, form.version) == before
+
+
+def with_constants(value: Any) -> Any:
+    """The same message, in which each array of structs is one that messages share."""
+    if isinstance(value, list | tuple) and value and isinstance(value[0], msgspec.Struct):
+        return Constant(map(with_constants, value))
+    if isinstance(value, msgspec.Struct):
+        for name in value.__struct_fields__:
+            setattr(value, name, with_constants(getattr(value, name)))
+    return value
+
+
+@given(any_layout, seeds)
+def test_pieces_are_the_same_bytes(form: Layout, seed: int) -> None:
+    """At once or in slices, and whether the bytes of an array are known or not."""
+    data = codec.raw_encode(made(form, seed), form.version)
+    expected = codec.encode(codec.decode(form.cls, form.version, data), form.version)
+    for first in (codec.encode_pieces, lambda *one: whole(codec.encoding(*one))):
+        message = with_constants(codec.decode(form.cls, form.version, data))
+        assert b"".join(first(message, form.version)) == expected
+        assert b"".join(codec.encode_pieces(message, form.version)) == expected
+        assert b"".join(whole(codec.encoding(message, form.version))) == expected
+        assert codec.encode(message, form.version) == expected
 
 
 def test_a_bound_that_is_not_reached_changes_nothing() -> None:

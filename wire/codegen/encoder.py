@@ -1,4 +1,4 @@
-"""Writes ``encode(o) -> bytes`` for one layout, or the same as a generator that works in slices.
+"""Writes ``encode(o) -> bytes`` for one layout, or one that returns pieces, also in slices.
 
 Neighbouring fixed-width fields, a zero for "no tagged fields" included, are written by one
 ``pack``. A value that has no field at this version raises unless it is the default or the field is
@@ -19,28 +19,34 @@ _NULL = {"struct": b"\xff", "string": b"\xff\xff"}
 _NULL_WIDE = b"\xff\xff\xff\xff"
 
 
-def make_encoder(layout: Layout, *, sliced: bool = False) -> Callable[[Any], Any]:
+def make_encoder(
+    layout: Layout, *, sliced: bool = False, pieces: bool = False
+) -> Callable[[Any], Any]:
     """Compile the encoder of one (message, version).
 
     Args:
         layout: of the message.
         sliced: make a generator, which yields after each ``SLICE`` elements.
+        pieces: return a list of byte strings, in which the bytes of each ``Constant`` are a piece
+            of their own and not copied.
     """
-    writer = _Encoder(layout, sliced)
-    kind = "sliced encode" if sliced else "encode"
+    writer = _Encoder(layout, sliced, pieces)
+    kind = f"{'sliced ' if sliced else ''}encode{' in pieces' if pieces else ''}"
     return writer.source.compile(f"<wire {kind} {layout.name} v{layout.version}>", "encode")
 
 
 class _Encoder:
-    def __init__(self, layout: Layout, sliced: bool) -> None:
+    def __init__(self, layout: Layout, sliced: bool, pieces: bool) -> None:
         self.source = Source("def encode(o):")
         self.line = self.source.line
         self.sliced = sliced
+        self.cuts = pieces
+        """Whether a piece may end here: not inside of what is put together later."""
         if sliced:
             self.source.begin_slices(1)
-        self.line(1, "w = bytearray()")
+        self.line(1, "p = []; w = bytearray()" if pieces else "w = bytearray()")
         self.struct(layout, "o", 1)
-        self.line(1, "return bytes(w)")
+        self.line(1, "p.append(w); return p" if pieces else "return bytes(w)")
 
     def flush(self, depth: int) -> None:
         """Write the pending run of fixed-width values."""
@@ -93,6 +99,7 @@ class _Encoder:
             self.line(depth, f"if {obj}.unknown_tags: w[-1:] = write_tags({obj}.unknown_tags)")
             return
         self.flush(depth)
+        cuts, self.cuts = self.cuts, False
         tags, kept = self.source.name("t"), self.source.name("w")
         self.line(depth, f"{tags} = {obj}.unknown_tags")
         self.line(depth, f"{kept} = w")
@@ -103,6 +110,7 @@ class _Encoder:
             self.value(field, value, depth + 1)
             self.flush(depth + 1)
             self.line(depth + 1, f"{tags} = (*{tags}, ({field.tag}, w)); w = {kept}")
+        self.cuts = cuts
         self.line(depth, f"if {tags}: w += write_tags({tags})")
         self.line(depth, "else: w.append(0)")
 
@@ -168,11 +176,20 @@ class _Encoder:
         begin = self.source.name("b")
         version = group.version
         self.line(depth, f"{known} = {name}.encoded if type({name}) is {constant} else None")
-        self.line(depth, f"if {known} and {version} in {known}: w += {known}[{version}]")
+        made, cuts = f"{known}[{version}]", self.cuts
+        cut = f"p += (w, {made}); w = bytearray()"
+        put = cut if cuts else f"w += {made}"
+        self.line(depth, f"if {known} and {version} in {known}: {put}")
         self.line(depth, "else:")
         self.line(depth + 1, f"{begin} = len(w)")
+        self.cuts = False
         self.elements(field, name, depth + 1)
-        self.line(depth + 1, f"if {known} is not None: {known}[{version}] = bytes(w[{begin}:])")
+        self.cuts = cuts
+        self.line(depth + 1, f"if {known} is not None:")
+        # A million partitions have 50 MB: each copy counts.
+        self.line(depth + 2, f"{made} = bytes(memoryview(w)[{begin}:])")
+        if cuts:
+            self.line(depth + 2, f"del w[{begin}:]; {cut}")
 
     def elements(self, field: Field, name: str, depth: int) -> None:
         """Write the length of an array, and its elements."""

@@ -91,7 +91,7 @@ class DividedAnswer:
         form = layout(type(response), version)
         self._compact = form.flexible
         entries = getattr(response, self._entries)
-        data = yield from encoding(response, version)
+        data = b"".join((yield from encoding(response, version)))
         setattr(response, self._entries, [])
         empty = encode(response, version)
         setattr(response, self._entries, entries)

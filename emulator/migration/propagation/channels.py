@@ -53,7 +53,6 @@ from emulator.net.channel import (
     Answered,
     Broken,
     ChannelConfig,
-    ChannelState,
     EndedBy,
     Opened,
     OutboundChannel,
@@ -70,7 +69,7 @@ from emulator.net.control import (
 )
 from emulator.net.greeting import Greeting
 from emulator.net.login import Login
-from emulator.seam import Closed, Connected, Effect, Event, Log, Received, Send, Slices, earlier
+from emulator.seam import Closed, Connected, Effect, Event, Log, Received, Slices, earlier
 from wire import messages as m
 from wire.constant import Constant
 
@@ -505,16 +504,15 @@ class Channels:
     def _effects(self, line: _Line, now_ms: int | None) -> list[Effect]:
         self._go_on(line)
         later = line.long and now_ms is not None and self._on_the_way.waits(line, now_ms)
+        sent = line.channel.sent
         effects = line.channel.effects(None if later else now_ms)
+        self.sent_count += line.channel.sent - sent
         if line.conn != line.channel.conn:
             if line.conn is not None:
                 del self._by_conn[line.conn]
             line.conn = line.channel.conn
             if line.conn is not None:
                 self._by_conn[line.conn] = line
-        if effects and line.channel.state is ChannelState.READY:
-            # What is sent before is the login.
-            self.sent_count += sum(isinstance(effect, Send) for effect in effects)
         self._alarms.follow(line)
         return effects
 

@@ -38,6 +38,7 @@ class ControllerEnd:
         self.at_once = at_once
         self.conn = 0
         self._inbox: list[Any] = []
+        self._reader = FrameReader()
         part.start(0)
 
     def run(self) -> None:
@@ -79,10 +80,10 @@ class ControllerEnd:
     def _perform(self, effect: Any) -> None:
         match effect:
             case Connect(conn):
-                self.conn = conn
+                self.conn, self._reader = conn, FrameReader()
                 self._inbox.append(Connected(conn))
             case Send(_, data):
-                for frame in FrameReader().feed(data):
+                for frame in self._reader.feed(data):
                     header, request = decode_request(frame)
                     self.asked.append((header, request))
                     if self.at_once is not None:

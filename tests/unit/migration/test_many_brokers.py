@@ -151,10 +151,14 @@ class LongCrowd(Crowd):
                 self.take(self.channels.put(each, request, 0))
 
     def take(self, effects: list[Effect]) -> None:
+        bytes_of: dict[int, bytes] = {}
         for sent in effects:
             if isinstance(sent, Send):
-                _, message = decode_request(sent.data[4:])
-                self.sent.append((self.brokers[sent.conn], message.broker_epoch))
+                bytes_of[sent.conn] = bytes_of.get(sent.conn, b"") + sent.data
+        for conn, data in bytes_of.items():
+            for frame in FrameReader().feed(data):
+                _, message = decode_request(frame)
+                self.sent.append((self.brokers[conn], message.broker_epoch))
 
     def answered(self, broker_id: int, correlation_id: int, now_ms: int) -> None:
         answer = framed(encode_response(6, 8, correlation_id, m.UpdateMetadataResponse()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from itertools import count
 from typing import Any
@@ -131,6 +131,7 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 def play(propagator: Propagator, channels: Channels, effects: list[Any]) -> list[Any]:
     """Brokers answer all that they get; the requests."""
     taken: list[Any] = []
+    readers: defaultdict[int, FrameReader] = defaultdict(FrameReader)
     waiting = [*effects]
     while waiting or propagator.busy:
         if not waiting:
@@ -140,7 +141,7 @@ def play(propagator: Propagator, channels: Channels, effects: list[Any]) -> list
             case Connect(conn):
                 waiting += channels.handle(Connected(conn), 0)
             case Send(conn, data):
-                for frame in FrameReader().feed(data):
+                for frame in readers[conn].feed(data):
                     told, request = decode_request(frame)
                     taken.append(request)
                     waiting += channels.handle(Received(conn, _answer(told)), 0)
@@ -184,6 +185,7 @@ def longest_of(partitions: int) -> tuple[int, int]:
     errors = [kind.LeaderAndIsrPartitionError(partition_index=n) for n in range(partitions)]
     told = kind(topics=[kind.LeaderAndIsrTopicError(topic_id=ID, partition_errors=errors)])
     waiting = propagator.full(after, zk_epoch)
+    readers: defaultdict[int, FrameReader] = defaultdict(FrameReader)
     longest = slices = 0
     while waiting or propagator.busy or channels.queued:
         work = Work()
@@ -199,8 +201,9 @@ def longest_of(partitions: int) -> tuple[int, int]:
                     event = Connected(conn)
                     waiting += counted(work, lambda event=event: channels.handle(event, 0))
                 case Send(conn, data):
-                    header, _ = decode_request(data[4:])
-                    waiting += channels.handle(Received(conn, _answer(header, told)), 0)
+                    for frame in readers[conn].feed(data):
+                        header, _ = decode_request(frame)
+                        waiting += channels.handle(Received(conn, _answer(header, told)), 0)
         longest = max(longest, work.run)
     return longest, slices
 

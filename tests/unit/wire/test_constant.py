@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from emulator.seam import whole
+from wire import codec
 from wire import messages as m
 from wire.codec import decode, encode
 from wire.constant import Constant
 from wire.errors import EncodeError
+from wire.frame import RequestHeader, encode_request, framed, framed_request
 
 Entry = m.CreateTopicsResponse.CreatableTopicConfigs
 Topic = m.CreateTopicsResponse.CreatableTopicResult
@@ -31,6 +34,21 @@ def test_the_bytes_are_those_of_a_list(version: int, count: int) -> None:
     assert decode(m.CreateTopicsResponse, version, plain) == decode(
         m.CreateTopicsResponse, version, encode(response(constant), version)
     )
+
+
+@pytest.mark.parametrize("sliced", [False, True])
+def test_what_many_requests_share_is_sent_without_a_copy(*, sliced: bool) -> None:
+    kind = m.UpdateMetadataRequest
+    topics = [kind.UpdateMetadataTopicState(topic_name=f"{n}" * 9_000) for n in range(9)]
+    shared, header = Constant(topics), RequestHeader(6, 8, 1, "controller")
+    if sliced:
+        whole(codec.encoding(kind(topic_states=shared), 8))
+    sent = [framed_request(header, kind(topic_states=shared, broker_epoch=n)) for n in (1, 2)]
+    assert [one[1] is shared.encoded[8] for one in sent] == [True, True]
+    expected = encode_request(header, kind(topic_states=topics, broker_epoch=2))
+    assert b"".join(sent[1]) == framed(expected)
+    short = framed_request(header, kind(topic_states=Constant(topics[:1])))
+    assert len(short) == 1
 
 
 def test_it_is_encoded_once_for_each_version() -> None:
