@@ -22,7 +22,8 @@ _NAMED: Final = 3
 
 _KEY: Final = Note(
     "Grey: up to so much the same code, run twice, differs. Dots outside of it changed: \u2717 red "
-    "is worse, \u2713 green better, \u00b7 blue of Kafka's controller, which is none of ours."
+    "is worse, \u2713 green better, \u00b7 blue of Kafka's controller or of ZooKeeper alone, which "
+    "are none of ours."
 )
 _PLAIN: Final = {
     "commit p50, ms": "median time to commit, ms",
@@ -210,8 +211,9 @@ def _fit(
     texts = []
     theirs = sum(not _ours(one) and (one.improved or bool(one.regressed)) for one in told)
     if theirs:
-        figures = f"{several(theirs, 'figure')} of Kafka's or of ZooKeeper alone"
-        texts.append(f"{figures} changed too: the machine or the load differs")
+        figures = f"{several(theirs, 'figure')} of Kafka's controller or of ZooKeeper alone"
+        # Only cases of the same load are compared.
+        texts.append(f"{figures} changed too: the machine, or what else ran on it, differs")
     if len(machines) > 1:
         texts.append("they are of different machines")
     if busy:

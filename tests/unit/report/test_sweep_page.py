@@ -79,6 +79,7 @@ def test_with_one_repeat_there_is_no_interval() -> None:
     assert html.count("a rate that 1 repeat cannot tell, it takes 5") == 2
     title = "<h1>ZooKeeper kept up with kraft-bridge up to 200 changes/s, the highest"
     assert title in html
+    assert "Not certain: each rate was measured once, and 5 times are needed" in html
 
 
 def test_every_repeat_is_a_mark_and_their_interval_a_band() -> None:
