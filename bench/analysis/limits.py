@@ -181,10 +181,10 @@ class Figure:
     @property
     def counts_from(self) -> str:
         """From where on it counts as full, in words; empty: that alone does not decide."""
-        limit = _BY_KEY[self.key].full
+        resource = _BY_KEY[self.key]
         if self.key is Key.CLIENT:
             return f"{LATE_MS:g} ms"
-        return "" if limit is None or self.key is Key.ZOOKEEPER else f"{limit:.0%}"
+        return "" if resource.full is None or resource.gathers else f"{resource.full:.0%}"
 
     @property
     def filled(self) -> str:

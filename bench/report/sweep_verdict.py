@@ -172,7 +172,7 @@ def _limit(sweep: SweepOfRates | None, beside: SweepOfRates | None, limit_ms: fl
         text += f" With {whose(beside)} from {changes_a_second(theirs[0])} on."
         if _key(theirs[1]) is not _key(first):
             text += f" {theirs[1].text}."
-    why = re.split(", so |, and |; ", first.text.partition(": ")[2])[0]
+    why = re.split(r", so |, and |; |\. ", first.text.partition(": ")[2])[0]
     if first.by is not None and first.by.counts_from:
         why += f", our limit is {first.by.counts_from}"
     short = f"{name} {'were' if name.endswith('s') else 'was'} the first limit: {why}."

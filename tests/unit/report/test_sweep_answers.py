@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from bench.analysis.limits import Figure, Key
 from bench.analysis.sweep.noise import halves, noise
 from bench.analysis.sweep.stalls import (
     BOUND_DEFAULT,
@@ -257,6 +258,14 @@ def test_what_limited_it_is_in_the_verdict() -> None:
     assert "200 changes" not in said, "two rates in a title are one too many"
     assert answers[1].text.startswith("From 200 changes/s on, though ZooKeeper kept up there. ")
     assert "was not measured" in answers[1].text
+
+
+def test_what_limited_it_is_said_without_what_is_not_known() -> None:
+    """And with where it counts from, but of a resource that may be busy all the time."""
+    full = [{"rate_per_s": 100.0}, {"rate_per_s": 200.0, "waited_share": 0.6, "loop_share": None}]
+    said = sweep_verdict(sweep_answers(concluded(*repeated(*full))))
+    assert said.endswith("connections were the first limit: 60% busy, our limit is 50%."), said
+    assert [Figure(key, 0.9).counts_from for key in (Key.LOG_SYNC, Key.ZOOKEEPER)] == ["", ""]
 
 
 def test_that_zookeeper_blocked_in_stalls_only_is_in_the_verdict() -> None:
