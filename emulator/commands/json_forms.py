@@ -337,7 +337,7 @@ version, unjudged
         "rehearse --json",
         _members("""
             verdict               str    `go` or `no-go`
-            reasons[].kind        str    preflight, file, copy, broker, change, stores, phase
+            reasons[].kind        str    preflight, copy, node, broker, change, stores, phase
             reasons[].text        str    why it is no-go
             dump                  str    file, or ZooKeeper
             topics                int    copied
