@@ -56,16 +56,8 @@ def page(found: Rehearsal) -> str:
 
 def _reasons(found: Rehearsal) -> list[ReportSection]:
     """Each reason with what to do about it; phases that were not begun follow from the others."""
-    missed = {
-        f"{one.phase}: {one.state}"
-        for one in found.phases
-        if one.state == NOT_REHEARSED and not one.why
-    }
-    rows = [
-        [one.kind, one.text, REMEDIES[one.kind]]
-        for one in found.reasons
-        if one.text not in missed or len(missed) == len(found.reasons)
-    ]
+    shown = found.own_reasons or found.reasons
+    rows = [[one.kind, one.text, REMEDIES[one.kind]] for one in shown]
     columns = [TableColumn(name, word=True) for name in ("kind", "why not", "what to do")]
     return [ReportSection("Why not", [ReportTable(columns, rows, stacked=True)])] if rows else []
 

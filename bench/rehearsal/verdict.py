@@ -132,6 +132,17 @@ class Rehearsal:
         return found
 
     @property
+    def own_reasons(self) -> list[Reason]:
+        """The same without phases that were not begun, which follow from the others."""
+        missed = {f"{one.phase}: {one.state}" for one in self.missed}
+        return [one for one in self.reasons if one.text not in missed]
+
+    @property
+    def missed(self) -> list[PhaseFigures]:
+        """Phases that were not begun, for no reason of their own."""
+        return [one for one in self.phases if one.state == NOT_REHEARSED and not one.why]
+
+    @property
     def not_shown(self) -> tuple[str, ...]:
         """What it does not show."""
         return (*NOT_SHOWN, WHOSE_LOGIN) if self.login else NOT_SHOWN
@@ -284,8 +295,8 @@ def next_step(found: Rehearsal) -> tuple[str, str]:
     if not found.in_cluster:
         return f"do what the reasons say, and run the same command with the same dump {how}", ""
     words = (
-        "mend what the reasons name; if that changed the cluster, take a dump again; then run the "
-        f"same command {how}"
+        f"mend what the reasons name, and run the same command {how}; if that changed the cluster, "
+        "take a dump again first"
     )
     return words, "kraft-bridge zk dump --zookeeper HOSTS > tree.json"
 
@@ -339,10 +350,9 @@ def _listed(title: str, lines: Sequence[str]) -> list[str]:
 
 def _why_not(found: Rehearsal) -> list[str]:
     """The reasons; phases that were not begun together."""
-    missed = [one for one in found.phases if one.state == NOT_REHEARSED and not one.why]
-    single = {f"{one.phase}: {one.state}" for one in missed}
-    lines = [f"{one.kind}: {one.text}" for one in found.reasons if one.text not in single]
-    return lines + ([f"{NOT_REACHED}: {', '.join(one.phase for one in missed)}"] if missed else [])
+    lines = [f"{one.kind}: {one.text}" for one in found.own_reasons]
+    missed = ", ".join(one.phase for one in found.missed)
+    return [*lines, f"{NOT_REACHED}: {missed}"] if missed else lines
 
 
 def _back(phases: Sequence[PhaseFigures]) -> list[str]:
