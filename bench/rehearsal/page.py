@@ -49,15 +49,14 @@ def page(found: Rehearsal) -> str:
         )
         if lines
     ]
-    reasons = [Finding(one.kind, one.text, warning=True) for one in found.reasons]
+    reasons = [Finding(one.kind, one.text, warning=True) for one in found.own_reasons]
     title = f"Rehearsal of {found.dump}"
     return render(title, reasons, sections, verdict(found), answers=rehearsal_answers(found))
 
 
 def _reasons(found: Rehearsal) -> list[ReportSection]:
     """Each reason with what to do about it; phases that were not begun follow from the others."""
-    shown = found.own_reasons or found.reasons
-    rows = [[one.kind, one.text, REMEDIES[one.kind]] for one in shown]
+    rows = [[one.kind, one.text, REMEDIES[one.kind]] for one in found.own_reasons]
     columns = [TableColumn(name, word=True) for name in ("kind", "why not", "what to do")]
     return [ReportSection("Why not", [ReportTable(columns, rows, stacked=True)])] if rows else []
 
@@ -75,8 +74,9 @@ def _can(found: Rehearsal) -> Answer:
         text = f"{count} rehearsed, none failed. Not yet a go for production"
         text += f": {left} below." if left else "."
         return Answer(question, "Yes, with emulated brokers", "good", text, "")
-    count = several(len(found.reasons), "reason")
-    first = found.reasons[0].text if found.reasons else "nothing was rehearsed"
+    reasons = found.own_reasons
+    count = several(len(reasons), "reason")
+    first = reasons[0].text if reasons else "nothing was rehearsed"
     text = f"{count} below; the first: {first}.{_stopped(found)} Your cluster was not touched."
     word = "Not as it is" if found.in_cluster else "Not proven: the rehearsal failed"
     return Answer(question, word, "bad", text, "")

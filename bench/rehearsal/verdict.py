@@ -133,9 +133,9 @@ class Rehearsal:
 
     @property
     def own_reasons(self) -> list[Reason]:
-        """The same without phases that were not begun, which follow from the others."""
+        """The same without phases that were not begun, which follow from the others, if any."""
         missed = {f"{one.phase}: {one.state}" for one in self.missed}
-        return [one for one in self.reasons if one.text not in missed]
+        return [one for one in self.reasons if one.text not in missed] or self.reasons
 
     @property
     def missed(self) -> list[PhaseFigures]:
@@ -309,7 +309,6 @@ def open_points(found: Rehearsal) -> str:
 
 def verdict(found: Rehearsal) -> str:
     """Go or no-go, in one line."""
-    reasons = found.reasons
     size = (
         f"{found.topics:,} topics, {found.partitions:,} partitions, {len(found.brokers)} brokers, "
         f"{changes_a_second(found.load_per_s)}"
@@ -320,7 +319,7 @@ def verdict(found: Rehearsal) -> str:
             "GO: every phase passed with emulated brokers; not yet a go for production"
             f"{left and f': {left}'} ({size})"
         )
-    count = several(len(reasons), "reason")
+    count = several(len(found.own_reasons), "reason")
     return f"NO-GO: {count}; your cluster was not touched ({size})"
 
 

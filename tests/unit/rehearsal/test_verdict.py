@@ -145,6 +145,9 @@ def test_a_phase_that_was_not_rehearsed_has_no_figures() -> None:
     stop = "It stopped in phase 'wait'; later phases were not reached."
     assert stop in can.text
     assert waited.text == f"That was not measured. {stop}"
+    assert can.text.startswith("1 reason below; "), "what follows from it is none"
+    assert text(found).splitlines()[-1].startswith("NO-GO: 1 reason;")
+    assert text(found).count("not reached: copy") == 1
 
 
 @pytest.mark.parametrize("reason", SPOILT)
