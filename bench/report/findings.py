@@ -247,12 +247,12 @@ def blocked_for(tables: Tables, run_id: str, limit: Limited | None, ms: float) -
     if ms:
         return f"at least {duration(ms)}" if lost else duration(ms)
     if lost:
-        return f"{AS_SEEN}; {lost}"
+        return f"{AS_SEEN}; {lost[0]} not recorded"
     return AS_SEEN if doubts(tables, run_id, limit) else NEVER
 
 
-def _unrecorded(tables: Tables, run_id: str) -> str:
-    """What a controller's trace lacks, in words; empty: nothing."""
+def _unrecorded(tables: Tables, run_id: str) -> tuple[str, str] | None:
+    """How much a controller's trace lacks, and where, in words; None: nothing."""
     lacks = {
         row["why"]
         for row in tables["missing"]
@@ -261,17 +261,16 @@ def _unrecorded(tables: Tables, run_id: str) -> str:
         and is_controller(row["process"])
         and (row["missing_rows"] or 0) >= 0
     }
-    if not lacks:
-        return ""
-    return "up to 1 s not recorded" if lacks == {KILLED} else "some time not recorded"
+    if lacks == {KILLED}:
+        return "up to 1 s", "before a controller was killed"
+    return ("some time", "of a controller") if lacks else None
 
 
 def doubts(tables: Tables, run_id: str, limit: Limited | None) -> list[str]:
     """Why ZooKeeper may have blocked KRaft for longer than was counted, or would by this load."""
     found = []
     if lost := _unrecorded(tables, run_id):
-        at = "before a controller was killed" if lost.startswith("up") else "of a controller"
-        found.append(lost.replace(" not", f" {at} is not"))
+        found.append(f"{' '.join(lost)} is not recorded")
     if limit is None or limit.zookeeper is None:
         found.append("whether the machine was full or the client late is not known")
     elif not limit.zookeeper:
