@@ -32,7 +32,8 @@ REASONS: Final = frozenset(
 NOT_RUN_MAX: Final = 0.15
 _FENCE: Final = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 _COMMAND: Final = re.compile(
-    r"(coproc \w+ { exec )?(kraft-bridge|make|docker|curl|useradd|kafka-\w+\.sh|\.venv/bin/pip) "
+    r"(coproc \w+ { exec )?"
+    r"(kraft-bridge|make|docker|curl|useradd|kafka-\w+\.sh|(\.venv/bin/)?pip) "
 )
 _STAYS: Final = re.compile(r"kraft-bridge (controller|broker|wire record|wire show .*--follow) ")
 """A command that runs until it is ended."""

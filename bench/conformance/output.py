@@ -79,12 +79,14 @@ class Report:
 
 
 def text(report: Report) -> Iterator[str]:
-    """Lines: the verdict, the server, a line a group, then what failed and what is not offered."""
+    """Lines: verdict, next step, the server, a line a group, what failed, what is not offered."""
     facts = report.facts
     yield report.verdict
+    if not report.held:
+        yield "next: mend the first that FAILED below, then type the line behind its 'again'"
     release = f"Kafka {facts.release}" if facts.release else "release unknown"
     where = ", ".join(one.value for one in facts.ranges)
-    brokers = f"{len(facts.brokers)} live brokers" if facts.brokers else "no broker asked"
+    brokers = several(len(facts.brokers), "live broker") if facts.brokers else "no broker asked"
     yield f"server: {report.address} ({where}), {release}, {brokers}"
     yield f"seed {report.seed}, prefix {report.prefix}, {report.seconds:.1f} s"
     yield ""

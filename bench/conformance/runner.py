@@ -38,6 +38,7 @@ from bench.conformance.facts import greeting
 from bench.conformance.made import Made
 from bench.conformance.patience import Patience
 from emulator.config.tls import TlsSettings
+from emulator.io.printable import sentence
 from emulator.net.login import Login, LoginError
 from wire.errors import DecodeError, EncodeError
 from wire.schema import api_name, spec
@@ -268,7 +269,7 @@ def opened(address: Address) -> Line:
     try:
         line = Line(address.host, address.port, address.tls)
     except OSError as error:
-        raise UnreachableError(f"{address}: {error}") from error
+        raise UnreachableError(f"no server answers at {address}: {sentence(error)}") from error
     if address.login is not None:
         try:
             line.log_in(address.login)

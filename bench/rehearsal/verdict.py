@@ -285,6 +285,15 @@ def text(found: Rehearsal, width: int = 0) -> str:
 
 def next_step(found: Rehearsal) -> tuple[str, str]:
     """What to do after it, in words without a full stop, and what to type first, if anything."""
+    if found.go and any(one.get("source") == "assumed" for one in found.brokers):
+        # Before a clone: what a file would have said is cheaper to know, and may be a no-go.
+        words = (
+            "rehearse again with the brokers' files, and with --release where they do not say it: "
+            "so far it is assumed (docs/after-rehearsing.md)"
+        )
+        return words, (
+            "kraft-bridge rehearse --dump tree.json -c brokers/*.properties --release RELEASE"
+        )
     if found.go:
         return (
             "rehearse again with your own brokers, on a clone of the cluster (docs/clone.md)",

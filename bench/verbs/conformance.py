@@ -368,3 +368,4 @@ def _write(path: Path | None, option: str, text: str) -> None:
         path.write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise fail(f"{option} {path}: {sentence(error)}", ExitCode.WRONG) from error
+    typer.echo(f"written: {printable(str(path))}", err=True)

@@ -76,6 +76,16 @@ def test_a_warning_does_not_decide() -> None:
     assert "emulated brokers; not yet a go for production: 1 warning, 2 assumptions (" in last
 
 
+def test_a_go_with_an_assumed_release_asks_for_the_files_first() -> None:
+    found = played()
+    found.brokers = [{"id": 0, "source": "--release"}, {"id": 1, "source": "assumed"}]
+    next_, typed, _ = text(found).splitlines()[-3:]
+    assert next_.startswith("next: rehearse again with the brokers' files")
+    assert typed.startswith("type: kraft-bridge rehearse --dump tree.json -c ")
+    found.brokers = found.brokers[:1]
+    assert text(found).splitlines()[-2] == f"type: {TYPED}"
+
+
 @pytest.mark.parametrize("width", [60, 80])
 def test_a_narrow_terminal_gets_no_table_that_is_cut(width: int) -> None:
     found = played()
