@@ -36,6 +36,14 @@ BUCKET: Final = "rehearsal"
 _CLI: Final = ("-c", "from emulator.cli import main; main()", "analyze")
 _KEY: Final = "none"
 """Of the store, which asks nobody who they are."""
+_MOTO: Final = """from moto import server
+server.MotoRequestHandler.handle_expect_100 = lambda self: True
+server.main()"""
+"""Moto, which answers ``Expect: 100-continue`` once.
+
+Moto 5.2.5 answers it twice: Python's server does, and Werkzeug's. Amazon's asynchronous client, by
+which S3A copies a file of this machine, takes the second for the end (getmoto/moto#9975).
+"""
 _UNSHARED: Final = "/proc/self/cwd/report"
 _QUICK: Final = {
     "spark.sql.shuffle.partitions": "4",
@@ -211,7 +219,7 @@ def _stage(folder: Path, ending: ExitStack) -> Stage:
     port = free_port()
     store = ServerProcess("moto", folder)
     ending.callback(store.stop)
-    store.launch([str(moto()), "-m", "moto.server", "-H", HOST, "-p", str(port)], {})
+    store.launch([str(moto()), "-c", _MOTO, "-H", HOST, "-p", str(port)], {})
     endpoint = f"http://{HOST}:{port}"
     reached = fs.S3FileSystem(
         access_key=_KEY,
