@@ -117,6 +117,8 @@ def rows_of(table: str, store: fs.FileSystem) -> list[str]:
 def differences(here: Path, there: str, store: fs.FileSystem) -> list[str]:
     """Names of tables that are not the same in both, or in one of them only.
 
+    What ``--follow`` keeps beside its tables is none.
+
     Raises:
         ValueError: there is none here.
     """
@@ -125,6 +127,7 @@ def differences(here: Path, there: str, store: fs.FileSystem) -> list[str]:
     if not ours:
         raise ValueError(f"no table in {here}")
     theirs = {Path(one.path).name for one in store.get_file_info(fs.FileSelector(there))}
+    theirs.discard("followed")
     return [
         name
         for name in sorted(ours | theirs)

@@ -20,7 +20,7 @@ _REQUEST: Final = ["run_id", "client_id", "correlation_id", "api"]
 
 
 def slowest(made: DataFrame, changes: DataFrame, clock: DataFrame) -> DataFrame:
-    """The change of each run that took longest, of those that were carried out.
+    """The change of each run that took longest of those carried out; of several the first.
 
     Args:
         made: the trace's requests of clients.
@@ -32,9 +32,11 @@ def slowest(made: DataFrame, changes: DataFrame, clock: DataFrame) -> DataFrame:
         column ``*_ms`` for each of ``PARTS``, null where the trace lacks the controllers' side.
     """
     took = ms("answered_ns", "intended_ns")
-    done = made.where("error_code = 0").withColumn("ms", took)
-    names = [*_CALL[1:], "api", "intended_ns", "ms"]
-    longest = done.groupBy("run_id").agg(F.max_by(F.struct(*names), "ms").alias("_one"))
+    done = made.where("error_code = 0").withColumn("ms", took).where("ms is not null")
+    # Of several as long the first, whichever file was read first.
+    names = ["_less", "intended_ns", *_CALL[1:], "api", "ms"]
+    ordered = done.withColumn("_less", -F.col("ms")).groupBy("run_id")
+    longest = ordered.agg(F.min(F.struct(*names)).alias("_one"))
     parts = [f"{part}_ms" for part in PARTS]
     joined = longest.select("run_id", "_one.*").join(_seen(changes, parts), _CALL, "left")
     return (

@@ -39,8 +39,9 @@ def timeline(trace: Mapping[str, DataFrame], clients: DataFrame, clock: DataFram
         slice_s. Of ``change`` and ``given up``
         (by when they were due), ``multi``, ``lost multi``, ``sync``, ``stall`` and ``blocked``: the
         longest of each slice, of changes of each slice and eighth of a decade; wall_ns is its
-        begin, sum_ms and count are those of all. Of ``due``, ``done`` and ``refused``: their number
-        in slices of whole seconds; wall_ns is the slice's begin.
+        begin (of several as long the first), sum_ms and count are those of all. Of ``due``,
+        ``done`` and ``refused``: their number in slices of whole seconds; wall_ns is the slice's
+        begin.
     """
     fine = _spans(trace, clients)
     walls = F.broadcast(clock.select(*KEYS, "offset_ns"))
@@ -69,7 +70,8 @@ def timeline(trace: Mapping[str, DataFrame], clients: DataFrame, clock: DataFram
     sliced = on_wall.join(F.broadcast(whole), _RUN).withColumn("_length", length)
     whose = F.when(F.col("kind").isin(*_OF_CLIENTS), F.lit(CLIENTS)).otherwise(F.col("process"))
     at = F.floor((F.col("wall_ns") - F.col("_from")) / F.col("_length"))
-    longest = F.max_by("wall_ns", "ms")
+    # The first of those that took as long: not that of whichever file was read first.
+    longest = F.max_by("wall_ns", F.struct("ms", -F.col("wall_ns")))
     return (
         sliced.withColumn("process", whose)
         .withColumn("_slice", at)

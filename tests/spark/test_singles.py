@@ -47,8 +47,11 @@ def found(spark: SparkSession) -> Any:
     Of those that are ``idle`` the controller appended no record.
     """
 
-    def run(*seen: int, idle: int = -1) -> tuple[list[Any], list[Any]]:
+    def run(
+        *seen: int, idle: int = -1, more: tuple[rows.RequestRow, ...] = ()
+    ) -> tuple[list[Any], list[Any]]:
         made = [client(0, 0, 60), client(1, 100, 400), client(2, 200, 290), client(3, 300, 9000, 7)]
+        made += more
         served = [server(one, one * 100 + 10, one * 100 + 50) for one in seen]
         moves = [
             (stage, one, one, one * 100.0 + after)
@@ -91,6 +94,11 @@ def test_the_slowest_that_was_carried_out_has_its_parts(found: Any) -> None:
     [other] = lacking
     assert (other.sent_wall_ns, other.done_wall_ns) == (AHEAD_NS + ms(205), AHEAD_NS + ms(290))
     assert not other.changed_nothing
+
+
+def test_of_several_as_slow_the_first_is_shown_whichever_was_read_first(found: Any) -> None:
+    [row], _ = found(0, 1, more=(client(4, 600, 900),))
+    assert (row.ms, row.wall_ns) == (300.0, AHEAD_NS + ms(100))
 
 
 def test_a_change_that_changed_nothing_is_told_from_one_that_is_lost(found: Any) -> None:

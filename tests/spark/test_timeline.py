@@ -49,9 +49,8 @@ def test_the_longest_of_each_slice_is_kept_and_all_are_counted(trace: dict[str, 
     kinds = found(trace)
     # Slices are a little longer than 100 ms: the first has two changes, as long as each other.
     changes = sorted((at(row), row.ms, row["count"], row.sum_ms) for row in kinds["change"])
-    assert changes[0][0] in {0.0, 100.0}
-    assert changes[0][1:] == (80.0, 2, 160.0)
-    assert changes[1:] == [(200.0, 80.0, 1, 80.0), (300.0, 80.0, 1, 80.0)]
+    # The first of them is shown.
+    assert changes == [(0.0, 80.0, 2, 160.0), (200.0, 80.0, 1, 80.0), (300.0, 80.0, 1, 80.0)]
     [given_up] = kinds["given up"]
     assert (at(given_up), given_up.ms, given_up.process) == (350.0, 60_000.0, timeline.CLIENTS)
     [both] = kinds["multi"]
