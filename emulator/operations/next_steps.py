@@ -790,7 +790,10 @@ class _Looking:
                 return [self._controller(voter["id"], flag=True, why=why, problem=True)]
         brokers = self._status["brokers"]
         left = [one["id"] for one in brokers if one["kind"] == "zookeeper"]
-        one_by_one = "one at a time; the next one only when every replica is in sync"
+        one_by_one = (
+            "with its third file (runbook, step 4), one at a time; the next one only when every "
+            "replica is in sync"
+        )
         found = [
             NextStep(Action.RESTART_BROKER, "" if at else one_by_one, "", each, BrokerMode.KRAFT)
             for at, each in enumerate(left)

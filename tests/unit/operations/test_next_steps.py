@@ -94,7 +94,7 @@ def test_a_comparison_is_checked_before_the_step_that_it_is_for() -> None:
     assert step.startswith("next: restart controller 3001 without zookeeper.metadata.")
     assert check.startswith("first check, it must print EQUAL: kraft-bridge zk diff --zookeeper ")
     check, step, *later = lines(next_steps(document("hybrid", THREE)))
-    assert step.startswith("next: restart broker 1 in KRaft mode: one at a time")
+    assert step.startswith("next: restart broker 1 in KRaft mode: with its third file")
     assert "kraft-bridge zk diff" in check
     assert later[:2] == ["later:", "  restart brokers 2, 3 in KRaft mode"]
     (waits, _) = lines(next_steps(document("hybrid", THREE, [reason("no_session")])))
@@ -962,7 +962,8 @@ def test_the_form_for_programs() -> None:
         "wait_for": "",
         "what": "restart broker 1 in KRaft mode",
         "command": "",
-        "why": "one at a time; the next one only when every replica is in sync",
+        "why": "with its third file (runbook, step 4), one at a time; the next one only when "
+        "every replica is in sync",
         "now": True,
         "no_way_back": False,
     }
