@@ -19,9 +19,33 @@ Tables: TypeAlias = Mapping[str, Callable[[], Iterator[str]]]
 
 
 def rows(pattern: str) -> tuple[Path, list[Row]]:
-    """The kept rows of the one file of that name, and the file."""
+    """The kept rows of the one file of that name, and the file.
+
+    Raises:
+        ValueError: they may not stand in one table.
+    """
     (file,) = ROWS.glob(pattern)
-    return file, [json.loads(line) for line in file.read_text().splitlines()]
+    found = [json.loads(line) for line in file.read_text().splitlines()]
+    if problem := unfit(found):
+        raise ValueError(f"{file.name}: {problem}")
+    return file, found
+
+
+def unfit(found: Sequence[Row]) -> str:
+    """Why rows may not stand in one table; empty if they may.
+
+    Builds of one version of Python differ by up to a third.
+
+    >>> unfit([{"run_id": "a", "void": "the trees differ"}])
+    'a is void: the trees differ'
+    >>> unfit([{"versions": "Python 3.11.2 (a), Kafka 3"}, {"versions": "Python 3.11.2 (b)"}])
+    'taken by Python 3.11.2 (a) and Python 3.11.2 (b)'
+    """
+    for row in found:
+        if why := row.get("void"):
+            return f"{row['run_id']} is void: {why}"
+    builds = {row["versions"].split(", Kafka")[0] for row in found if row.get("versions")}
+    return f"taken by {' and '.join(sorted(builds))}" if len(builds) > 1 else ""
 
 
 def source(file: Path, found: Sequence[Row]) -> str:

@@ -10,7 +10,7 @@ from bench.predict.model import LEAST_S, SHARE, Speed
 from bench.runs.reading import HOME, read
 from bench.runs.scenario import Case
 from tools.kept import OURS, Tables, rows, source, span, spread
-from tools.speeds import beside, pairs
+from tools.speeds import beside, busy, limited_by, pairs
 
 
 def rollback() -> Iterator[str]:
@@ -23,8 +23,8 @@ def rollback() -> Iterator[str]:
     yield (
         f"From the [rows](rows/{file.name}) of one round each, ours / Kafka's; topics of 10 "
         "partitions, 11 records each.\n\n"
-        "| changes/s due | committed, not in ZooKeeper: records | until ZooKeeper has them, s |\n"
-        "|---|---|---|\n"
+        "| changes/s due | committed, not in ZooKeeper: records | until ZooKeeper has them, s | "
+        "what limited |\n|---|---|---|---|\n"
     )
     for pair in sorted(of.values(), key=lambda one: (one[OURS]["frozen_s"], _rate(one[OURS]))):
         ours, kafka = pair[OURS], pair["kafka"]
@@ -33,7 +33,7 @@ def rollback() -> Iterator[str]:
             when = f"after ZooKeeper was stopped for {ours['frozen_s']:g} s, no bound"
         missing = " / ".join(f"{_missing(one):,.0f}" for one in (ours, kafka))
         waits = " / ".join(f"{_waits_s(one):.1f}" for one in (ours, kafka))
-        yield f"| {_rate(ours):g}, {when} | {missing} | {waits} |\n"
+        yield f"| {_rate(ours):g}, {when} | {missing} | {waits} | {limited_by([(ours, kafka)])} |\n"
 
 
 def _rate(row: Mapping[str, Any]) -> float:
@@ -107,7 +107,8 @@ def long_stalls() -> Iterator[str]:
     yield (
         "ZooKeeper is stopped for 30 s in a load of 60 s, and for 60 s in one of 100 s, under "
         "creations of topics of 10 partitions. `kraft-bridge bench run long-stall --repeat 1`. "
-        f"{source(file, taken)}: {len(taken)} of {len(cases)} cases. "
+        f"{source(file, taken)}: {len(taken)} of {len(cases)} cases. Of the cores "
+        f"{spread([row['machine_busy'] for row in taken], '.0%')} were in use. "
         "Predicted with the speed of the predictions above / measured; in bold what is off by more "
         f"than {SHARE:.0%} and {LEAST_S * 1e3:.0f} ms:\n\n"
         "| changes/s | stall, s | bound | some change waited, s | the longest change, s |\n"
@@ -142,7 +143,7 @@ def broker_restart() -> Iterator[str]:
         f"{source(file, found)}; ours / Kafka's:\n\n"
         "| partitions | commit p50; the longest, ms | records behind, at most | "
         "some change waited for ZooKeeper, s | both bursts in ZooKeeper after, s | "
-        "controller CPU, s |\n|---:|---|---|---|---|---|\n"
+        "controller CPU, s | cores in use | what limited |\n|---:|---|---|---|---|---|---|---|\n"
     )
     for some in sorted(pairs(found).values(), key=lambda one: one[0][0]["topics_present"]):
         columns = (
@@ -151,6 +152,8 @@ def broker_restart() -> Iterator[str]:
             beside(some, "blocked_union_ms", ".2f", 1e-3),
             beside(some, "zk_s", ".1f"),
             beside(some, "controller_cpu_s", ".1f"),
+            busy(some),
+            limited_by(some),
         )
         yield f"| {some[0][0]['topics_present']:,} | {' | '.join(columns)} |\n"
 

@@ -5,7 +5,7 @@ Whatever is shown is computed from the rows: ``python -m bench.predict --publish
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from bench.predict import copies
 from bench.predict.cells import BLOCKS_S, KEPT, kept
-from bench.predict.model import LEAST_S, SHARE
+from bench.predict.model import LEAST_S, OPERATION_S, SHARE
 from tools import lags, speeds
 from tools.kept import filled
 
@@ -83,8 +83,8 @@ def table() -> Iterator[str]:
     held, block = sum(one.holds for one in shown), sum(one.measured_s >= BLOCKS_S for one in shown)
     yield (
         f"Predictions `{found.digest[:16]}` (sha256) of {len(found.predictions['cells'])} cells, "
-        f"written before the first one from a run of its own; {len(shown)} are measured: "
-        f"{_taken(found.rows)},\n[rows](rows/{file.name}); "
+        f"written before the first one from a run of its own{_assumed(found.predictions['speed'])};"
+        f" {len(shown)} are measured: {_taken(found.rows)},\n[rows](rows/{file.name}); "
         "`make predict`. ZooKeeper is stopped under creations of topics of 10 partitions.\n"
         f"Seconds in which some change waited, predicted / measured: **{held} of {len(shown)} "
         f"cells within {SHARE:.0%} or {LEAST_S * 1e3:.0f} ms**,\n{block} of them "
@@ -98,6 +98,18 @@ def table() -> Iterator[str]:
         there = {one.bound: one for one in shown if (one.rate, one.stall_s) == (rate, stall_s)}
         texts = " | ".join(_cell(there.get(bound)) for bound in bounds)
         yield f"| {rate:g} | {stall_s:g} | {texts} |\n"
+
+
+def _assumed(speed: Mapping[str, float]) -> str:
+    """What of a speed was not measured, in words.
+
+    >>> _assumed({"operation_s": 2e-05}), _assumed({"operation_s": OPERATION_S})
+    ('', ' (the time of an operation, 15 µs, is assumed: its requests were too much alike)')
+    """
+    if speed["operation_s"] != OPERATION_S:
+        return ""
+    us = f"{OPERATION_S * 1e6:g} µs"
+    return f" (the time of an operation, {us}, is assumed: its requests were too much alike)"
 
 
 def of_copies() -> Iterator[str]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from bench.analysis.limits import Run, limited
+from bench.analysis.limits import LATE_MS, Run, limited
 from bench.analysis.sweep.one_run import figures_of
 from emulator.servers.machine import QUIET_CORES
 from tools import figure
@@ -28,11 +28,15 @@ def pairs(found: Iterable[Row]) -> dict[str, list[Pair]]:
 
 
 def beside(some: Sequence[Pair], column: str, form: str = ",.0f", scale: float = 1.0) -> str:
-    """The medians of both; ``-`` where no round has the figure."""
+    """The medians of both; ``-`` where a round lacks the figure.
+
+    What did not get there has none: the median of the others would be that of the fast ones.
+    """
     shown = []
     for values in zip(*((one[column] for one in pair) for pair in some), strict=True):
         known = [value * scale for value in values if value is not None]
-        shown.append(format(statistics.median(known), form) if known else "-")
+        whole = len(known) == len(values)
+        shown.append(format(statistics.median(known), form) if whole else "-")
     return " / ".join(shown)
 
 
@@ -44,22 +48,27 @@ def ratio(some: Sequence[Pair], column: str) -> str:
     return spread(found, ".2f" if statistics.median(found) >= 0.1 else ".3f")
 
 
-def _full(some: Iterable[Row]) -> str:
+def full(some: Iterable[Row]) -> str:
     """What limited rows, as ``analyze`` says it; or that nothing did, or it is not known."""
     found = []
     for row in some:
         done_per_s, due_per_s = row["achieved_per_s"], row["rate_per_s"]
         done = min(1.0, done_per_s / due_per_s) if done_per_s and due_per_s else None
         one = limited(figures_of(row, {}), Run(done, row["blocked_share"]))
-        found.append(one.by.name if one.by else "nothing" if one.nothing else "not known")
+        if one.by is None and row["frozen_s"]:
+            found.append("ZooKeeper, stopped")
+        else:
+            found.append(one.by.name if one.by else "nothing" if one.nothing else "not known")
     return " or ".join(dict.fromkeys(found))
 
 
-def _limited_by(some: Sequence[Pair]) -> str:
-    return " / ".join(dict.fromkeys(map(_full, zip(*some, strict=True))))
+def limited_by(some: Sequence[Pair]) -> str:
+    """What limited the rows of both; once if it is the same."""
+    return " / ".join(dict.fromkeys(map(full, zip(*some, strict=True))))
 
 
-def _busy(some: Sequence[Pair]) -> str:
+def busy(some: Sequence[Pair]) -> str:
+    """The share of both cores that was in use."""
     return beside(some, "machine_busy", ".0%")
 
 
@@ -95,8 +104,8 @@ def isr() -> Iterator[str]:
             beside(some, "zk_transactions"),
             beside(some, "controller_cpu_s", ".1f"),
             ratio(some, "controller_cpu_s"),
-            _busy(some),
-            _limited_by(some),
+            busy(some),
+            limited_by(some),
         )
         yield f"| {' | '.join(cells)} |\n"
 
@@ -126,8 +135,8 @@ def storms() -> Iterator[str]:
             f"{waited:,.0f}",
             beside(some, "zk_transactions"),
             beside(some, "controller_cpu_s", ".2f"),
-            _busy(some),
-            _limited_by(some),
+            busy(some),
+            limited_by(some),
         )
         yield f"| {' | '.join(cells)} |\n"
 
@@ -248,6 +257,7 @@ _SIZES: Final = (
         "longest_step_ms",
     ),
     _figures("heartbeats, the longest, ms", ".1f", "heartbeat_max_ms"),
+    _figures("cores in use while changes came", ".0%", "machine_busy"),
     _figures(
         "memory after the copy; after a restart, MiB", ".0f", "copy_rss_mib", "controller_rss_mib"
     ),
@@ -279,8 +289,17 @@ def sizes() -> Iterator[str]:
         f"\nA change at 1,000,000 partitions takes {cpu:.2f} times the CPU of one at 10,000, and "
         f"{wait:.2f} times the time to commit (goal: 1.2). First copy of 1,000,000 partitions "
         f"within 120 s (stretch 60): {'reached' if of['p1m']['copy_s'] <= 120 else '**missed**'}. "
-        "Kafka's is extrapolated at 9 to 13 minutes.\n"
+        f"Kafka's would take about {kafkas_copy_s() / 60:.0f} minutes, as it takes for 20,000 in "
+        "[one round](#one-round-each).\n"
     )
+
+
+def kafkas_copy_s() -> float:
+    """What a first copy of 1,000,000 partitions takes if it grows with their number, in s."""
+    _, found = rows("once-*.jsonl")
+    [row] = [one for one in found if one["run_id"] == "initial-copy.p20k.kafka.r1"]
+    partitions = row["topics_present"] * row["partitions_per_topic"]
+    return float(row["dual_write_s"]) * 1_000_000 / partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,7 +409,7 @@ def once() -> Iterator[str]:
     yield (
         f"{source(file, found)}: so no statement about a spread. `make bench QUICK=1`. "
         "Ours / Kafka's, or as it is said:\n\n"
-        "| | found | what limited | not quiet |\n|---|---:|---|---|\n"
+        "| | found | what limited | to doubt |\n|---|---:|---|---|\n"
     )
     for line in _LINES:
         taken = [of[line.case][target] for target in line.targets]
@@ -398,13 +417,18 @@ def once() -> Iterator[str]:
             "-" if one[line.column] is None else format(one[line.column] * line.scale, line.form)
             for one in taken
         )
-        full = " / ".join(dict.fromkeys(_full([one]) for one in taken))
-        loud = " / ".join(
-            f"{one['target']}: {one['others_cores']:.1f} cores"
-            for one in taken
-            if one["others_cores"] >= QUIET_CORES
-        )
-        yield f"| {line.what} | {shown} | {full} | {loud} |\n"
+        limits = " / ".join(dict.fromkeys(full([one]) for one in taken))
+        doubted = "; ".join(text for one in taken for text in doubts(one))
+        yield f"| {line.what} | {shown} | {limits} | {doubted} |\n"
+
+
+def doubts(row: Row) -> Iterator[str]:
+    """What makes a row less believable: other programs, or a client that was late itself."""
+    if row["others_cores"] >= QUIET_CORES:
+        yield f"{row['target']}: others used {row['others_cores']:.1f} cores"
+    late_ms = row["late_p99_ms"]
+    if late_ms is not None and late_ms > LATE_MS:
+        yield f"{row['target']}: the client was late itself, by {late_ms:.0f} ms at p99"
 
 
 TABLES: Final[Tables] = {

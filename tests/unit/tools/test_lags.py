@@ -17,6 +17,7 @@ def test_a_rollback_from_kafkas_controller_loses_what_its_lag_is() -> None:
     said = "".join(lags.rollback())
     assert f"| 200, after 20 s | 11 / {row['lag_end_records']:,.0f} | 0.0 / {waits_s:.1f} |" in said
     assert said.count(" after ") == 6
+    assert said.count("| ZooKeeper, stopped |") == 1
 
 
 def test_the_slow_log_has_its_border_between_two_rates_a_quarter_apart() -> None:
