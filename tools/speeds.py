@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, TypeAlias
 
 from bench.analysis.limits import LATE_MS, Run, limited
@@ -141,6 +142,19 @@ def storms() -> Iterator[str]:
         yield f"| {' | '.join(cells)} |\n"
 
 
+def taken_by(file: Path, found: Sequence[Row]) -> str:
+    """The code and the Python of rows of ``bench.micro``: of the first line, or the file's name.
+
+    >>> taken_by(Path("rates-a39614e7.jsonl"), [{"machine": "2 cores"}])
+    'a39614e7'
+    >>> taken_by(Path("a.jsonl"), [{"code": "a39614e7fcd9", "versions": "Python 3.11.2 (main)"}])
+    'a39614e7, Python 3.11.2'
+    """
+    code = found[0].get("code") or file.stem.partition("-")[2]
+    versions = found[0].get("versions") or ""
+    return ", ".join(filter(None, (code[:8], versions.split(" (")[0])))
+
+
 def requests() -> Iterator[str]:
     """What a controller answers without ZooKeeper, for each request and number of connections."""
     file, found = rows("rates-*.jsonl")
@@ -153,9 +167,8 @@ def requests() -> Iterator[str]:
         name: max(one["rate"] * one["cpu_us"] for one in taken if one["controller"] == name) / 1e6
         for name in ("ours", KAFKA)
     }
-    code = file.stem.partition("-")[2]
     yield (
-        f"Plain KRaft, [rows](rows/{file.name}), code {code}, medians of "
+        f"Plain KRaft, [rows](rows/{file.name}), code {taken_by(file, found)}, medians of "
         f"{1 + max(row['round'] for row in taken)} rounds, other programs used up to "
         f"{max(row['others_cores'] for row in taken):.1f} cores. `python -m bench.micro rates`. "
         "Ours / Kafka's:\n\n"
@@ -185,10 +198,9 @@ _REQUESTS: Final = {
 def quorum() -> Iterator[str]:
     """Three controllers: how long a failover takes, and a commit."""
     file, found = rows("failover-*.jsonl")
-    code = file.stem.partition("-")[2]
     yield (
         "Three controllers of kraft-bridge, then three of Kafka's with the same timeouts, "
-        f"[rows](rows/{file.name}), code {code}. "
+        f"[rows](rows/{file.name}), code {taken_by(file, found)}. "
         "`python -m bench.micro failover --parts kraft --kills 3`\n\n"
         "| | ours | Kafka's | ratio |\n|---|---:|---:|---:|\n"
     )

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.lines import print_line
+from bench.runs.code import code_digest
 from emulator.servers.machine import description
 from emulator.servers.process import interrupt_on_terminate, kill_all
 
@@ -50,6 +51,15 @@ def _parser(parts: dict[str, Any]) -> argparse.ArgumentParser:
     return parser
 
 
+def taken_by() -> dict[str, str]:
+    """The first line: the machine, the code and the build of Python that take the rows."""
+    return {
+        "machine": description(),
+        "code": code_digest(),
+        "versions": f"Python {sys.version}",
+    }
+
+
 def main() -> int:
     """Take the rows of a part; returns 1 if it was interrupted or what it judges does not hold."""
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # each row ends its connections
@@ -60,7 +70,7 @@ def main() -> int:
     interrupt_on_terminate()
     folder: Path = asked.out.absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    print_line(json.dumps({"machine": description()}))
+    print_line(json.dumps(taken_by()))
     rows: list[dict[str, Any]] = []
     try:
         for row in parts[asked.part].rows(asked, folder):
