@@ -199,8 +199,8 @@ def quorum() -> Iterator[str]:
     """Three controllers: how long a failover takes, and a commit."""
     file, found = rows("failover-*.jsonl")
     yield (
-        "Three controllers of kraft-bridge, then three of Kafka's with the same timeouts, "
-        f"[rows](rows/{file.name}), code {taken_by(file, found)}. "
+        "Three controllers of kraft-bridge, then three of Kafka's with the same timeouts, one "
+        f"round, so not in turns; [rows](rows/{file.name}), code {taken_by(file, found)}. "
         "`python -m bench.micro failover --parts kraft --kills 3`\n\n"
         "| | ours | Kafka's | ratio |\n|---|---:|---:|---:|\n"
     )

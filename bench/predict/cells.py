@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ KEPT: Final = HOME.parents[1] / "docs/rows"
 WANTED: Final = 0.9
 BLOCKS_S: Final = 0.5
 """A cell counts as one that blocks from this on."""
+BLOCKING: Final = 15 / 27
+"""So large a share of the cells must block: where nothing waits, to predict that is no proof."""
 
 
 class StalePredictionsError(ValueError):
@@ -159,6 +162,8 @@ def verdict(cells: Sequence[tuple[Waited, Waited]], wanted: int) -> tuple[str, b
     )
     if len(cells) < wanted:
         return f"{text}; {wanted - len(cells)} are missing", False
+    if block < BLOCKING * len(cells):
+        return f"{text}; {math.ceil(BLOCKING * len(cells))} are needed", False
     return text, good >= WANTED * len(cells)
 
 
@@ -183,6 +188,8 @@ class Kept:
         ended_ns = self.input["started_wall_ns"] + took_ns
         for one in self.rows:
             name, first = one["case"], next(iter(one))
+            if one["row"]["void"]:
+                raise UnpublishableError(f"{name}: its row is void: {one['row']['void']}")
             if (first, one[first]) != ("predictions", self.digest):
                 raise UnpublishableError(f"{name}: not taken after these predictions")
             if one["predicted"] != self.predictions["cells"].get(name):

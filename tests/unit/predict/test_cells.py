@@ -108,3 +108,8 @@ def test_a_prediction_holds_within_a_fifth_or_250_ms() -> None:
     text, held = cells.verdict([good] * 8 + [bad] * 2, 10)
     assert not held
     assert text == "8 of 10 cells within 20% or 250 ms; 10 block for 0.5 s or more"
+    quiet = pair(0.0, 0.0)
+    assert cells.verdict([good] * 15 + [quiet] * 12, 27)[1]
+    text, held = cells.verdict([good] * 14 + [quiet] * 13, 27)
+    assert not held
+    assert text.endswith("; 14 block for 0.5 s or more; 15 are needed")

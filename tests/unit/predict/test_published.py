@@ -102,9 +102,14 @@ def _earlier(row: dict[str, Any]) -> None:
     row["row"]["started_wall_ns"] = 0
 
 
+def _void(row: dict[str, Any]) -> None:
+    row["row"]["void"] = "the trees differ"
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [
+        (_void, "its row is void: the trees differ"),
         (_prediction, "another prediction than was written"),
         (_digest, "not taken after these predictions"),
         (_earlier, "taken before the predictions' input"),
