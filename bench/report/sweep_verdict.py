@@ -6,6 +6,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from bench.analysis.limits import Key, Limited
 from bench.analysis.sweep.conclusions import (
@@ -25,6 +26,9 @@ from bench.load.figures import REPEATS
 from bench.report.blocks import Answer
 from bench.report.strips import in_percent
 from emulator.config.words import duration, several
+
+_AT_LEAST: Final = " at least"
+_UNKNOWN: Final = "up to a rate that cannot be said"
 
 
 def sweep_answers(found: Conclusions) -> tuple[Answer, ...]:
@@ -70,8 +74,9 @@ def _rate(found: Conclusions, sweep: SweepOfRates | None, beside: SweepOfRates |
             theirs = f"ith {whose(beside)} {_seen(beside, found.lag_limit_ms)}"
             text, short = f"{text}. W{theirs}", f"{short}; w{theirs}"
         word = f"{seen[:1].upper()}{seen[1:]}"
-        if top:
-            word = word.replace("Up to", "At least", 1)
+        if top or word.endswith(_AT_LEAST):
+            word = word.removesuffix(_AT_LEAST).replace("Up to", "At least", 1)
+        word = "Cannot be said" if seen == _UNKNOWN else word
         times = "once" if at.repeats == 1 else f"{at.repeats} times"
         sure = f"not certain: each rate was measured {times}, and {REPEATS} times are needed"
         return Answer(question, word, "open", f"{text}.", f"{short}.", sure)
@@ -97,9 +102,22 @@ def _kept_up(sweep: SweepOfRates, limit_ms: float) -> tuple[list[float], bool]:
 
 
 def _seen(sweep: SweepOfRates, limit_ms: float) -> str:
-    """The highest of these rates."""
-    rates, _ = _kept_up(sweep, limit_ms)
-    return f"up to {changes_a_second(rates[-1])}" if rates else "at no rate"
+    """The highest of these rates, and whether it is known that it was the last one."""
+    rates, whole = _kept_up(sweep, limit_ms)
+    beyond = [run for run in sweep.runs if (run.rate or 0.0) not in rates]
+    last = whole or any(_fell_behind(run, limit_ms) for run in beyond if run.rate == beyond[0].rate)
+    if not rates:
+        return "at no rate" if last else _UNKNOWN
+    return f"up to {changes_a_second(rates[-1])}{'' if last else _AT_LEAST}"
+
+
+def _fell_behind(run: Run, limit_ms: float) -> bool:
+    """Whether ZooKeeper did for certain: not by a full machine, nor by readings far apart."""
+    judged_from_ms, lag_ms = run.judged_from_ms, run.lag_p99_low_ms
+    late = judged_from_ms is not None and judged_from_ms <= limit_ms
+    late = late and lag_ms is not None and lag_ms > limit_ms
+    less = run.achieved is not None and run.achieved < ACHIEVED
+    return run.of_zookeeper and (bool(run.blocked_operations) or less or late)
 
 
 def whose(sweep: SweepOfRates) -> str:

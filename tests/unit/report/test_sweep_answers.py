@@ -340,3 +340,27 @@ def test_of_few_repeats_what_was_seen_is_said_and_that_it_is_little() -> None:
     ours[1] |= {"blocked_operations": 1, "blocked_ms": 1.0}
     first = sweep_answers(concluded(*ours, *kafkas))[0]
     assert first.word == "Up to 100 changes/s"
+
+
+@pytest.mark.parametrize(
+    ("at_200", "word"),
+    [
+        ({"lag_p99_low_ms": 201.0, "lag_p99_high_ms": 230.0}, "Up to 100 changes/s"),
+        ({"lag_p99_low_ms": 190.0, "lag_p99_high_ms": 230.0}, "At least 100 changes/s"),
+        (
+            {"lag_p99_low_ms": 300.0, "lag_p99_high_ms": 350.0, "lag_gap_p99_ms": 50.0},
+            "At least 100 changes/s",
+        ),
+        ({"answered": 1}, "Up to 100 changes/s"),
+        ({"answered": 1, "machine_busy": 0.9}, "At least 100 changes/s"),
+    ],
+)
+def test_of_few_repeats_that_it_did_not_keep_up_is_said_only_where_it_is_seen(
+    at_200: dict[str, Any], word: str
+) -> None:
+    """Readings 50 ms apart saw a lag of 10 ms as 52 to 56, and said: Kafka's, at no rate."""
+    ours = [{"rate_per_s": 100.0}, {"rate_per_s": 200.0, **at_200}]
+    assert sweep_answers(concluded(*ours))[0].word == word
+    none = [run | at_200 for run in ours]
+    seen = sweep_answers(concluded(*none))[0].word
+    assert seen == ("At no rate" if word.startswith("Up to") else "Cannot be said")
