@@ -250,10 +250,11 @@ def _asked(rows: Sequence[BenchRow]) -> dict[tuple[str, str], tuple[object, ...]
     found: dict[tuple[str, str], tuple[object, ...]] = {}
     for row in rows:
         load = (row.kind, row.rate_per_s, row.count, row.partitions_per_topic, row.topics_present)
-        way = (row.latency_ms, row.bound_records, row.connections, row.servers)
+        way = (row.latency_ms, row.bound_records, row.connections, row.servers, row.brokers)
+        come = (row.arrivals, row.log_sync_ms)
         faults = (row.fault_at_s, row.frozen_s, row.kill_leader)
         key = f"{row.scenario}.{row.case}", row.target
-        found[key] = (*load, *way, *faults, row.warm_up)
+        found[key] = (*load, *way, *come, *faults, row.warm_up)
     return found
 
 

@@ -48,6 +48,8 @@ class BenchRow:
     latency_ms: float = 0.0
     bound_records: int | None = None
     connections: int = 0
+    arrivals: str = ""
+    """Empty: one after the other; rows of before this column have none in any case."""
     fault_at_s: float | None = None
     frozen_s: float = 0.0
     log_sync_ms: float = 0.0
@@ -153,6 +155,7 @@ class BenchRow:
             latency_ms=case.latency_ms,
             bound_records=case.bound_records,
             connections=case.connections,
+            arrivals=case.arrivals,
             fault_at_s=case.fault_at_s,
             frozen_s=case.freeze_s,
             log_sync_ms=statistics.median(case.fsync_ms) if case.fsync_ms else 0.0,

@@ -78,6 +78,19 @@ class Case:
         return 0.0 if self.rate is None or self.count is None else self.count / self.rate
 
     @property
+    def arrivals(self) -> str:
+        """How requests come, in words; empty: one after the other.
+
+        >>> Case("a", burst=20, poisson=True).arrivals, Case("a").arrivals
+        ('bursts of 20 at random', '')
+        """
+        if self.arrivals_s:
+            text = json.dumps(self.arrivals_s).encode()
+            return f"recorded ({hashlib.sha256(text).hexdigest()[:8]})"
+        parts = [f"bursts of {self.burst}"] if self.burst > 1 else []
+        return " ".join([*parts, "at random"] if self.poisson else parts)
+
+    @property
     def due_s(self) -> list[float] | None:
         """When each request is due, and at last the end of the schedule; None: ``n / rate``."""
         if self.rate is None or self.count is None:

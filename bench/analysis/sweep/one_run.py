@@ -234,6 +234,10 @@ def _setting(described: Record) -> str:
         )
         if described.get(name) not in {None, plain}
     ]
+    if come := described.get("arrivals"):
+        parts.append(come)
+    if described.get("kill_leader"):
+        parts.append("leader killed")
     return ", ".join(parts)
 
 

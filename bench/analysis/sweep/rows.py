@@ -39,6 +39,8 @@ COLUMNS: Final[dict[str, str]] = {
     "partitions_per_topic": "long",
     "topics_present": "long",
     "connections": "long",
+    "arrivals": "string",
+    "kill_leader": "boolean",
     "frozen_s": "double",
     "log_sync_ms": "double",
     "servers": "long",

@@ -229,12 +229,16 @@ def test_runs_that_differ_in_more_than_their_rate_are_other_sweeps() -> None:
         *({"rate_per_s": rate, "frozen_s": 5.0} for rate in rates),
         *({"rate_per_s": rate, "log_sync_ms": 100.0} for rate in rates),
         *({"rate_per_s": rate, "connections": 8, "servers": 3} for rate in rates),
+        *({"rate_per_s": rate, "arrivals": "at random"} for rate in rates),
+        *({"rate_per_s": rate, "servers": 3, "kill_leader": True} for rate in rates),
     )
     assert [sweep.group.label for sweep in found.sweeps] == [
         "kraft-bridge, 1 ms, 1 a topic",
         "kraft-bridge, 1 ms, 1 a topic, 100 ms a sync of the log",
+        "kraft-bridge, 1 ms, 1 a topic, 3 ZooKeeper servers, leader killed",
         "kraft-bridge, 1 ms, 1 a topic, 5 s frozen",
         "kraft-bridge, 1 ms, 1 a topic, 8 connections, 3 ZooKeeper servers",
+        "kraft-bridge, 1 ms, 1 a topic, at random",
     ]
 
 

@@ -163,7 +163,13 @@ def test_more_refusals_are_worse_and_the_table_says_how_many_there_are():
     )
 
 
-@pytest.mark.parametrize("change", [{"rate": 99}, {"count": 21}, {"latency_ms": 5.0}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"rate": 99}, {"count": 21}, {"latency_ms": 5.0}, {"fsync_ms": (100.0,)}),
+        *({"brokers": 100}, {"burst": 5}, {"poisson": True}, {"arrivals_s": (0.0, 0.5)}),
+    ],
+)
 def test_a_case_that_was_changed_between_the_runs_is_not_compared(change):
     other = Case("small", **({"rate": 10, "count": 20} | change))
     before = runs(10.0)
