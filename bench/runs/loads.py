@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from bench.runs.client import UNANSWERED, Load, request_frame
 from bench.runs.scenario import Case, Kind, WarmUp
@@ -88,15 +88,23 @@ class Creations(_Encoded):
 
 
 class ConfigChanges(_Encoded):
-    """One topic's ``retention.ms`` after the other's, each time another value."""
+    """One topic's ``retention.ms`` after the other's, each time another value.
 
-    def __init__(self, count: int, topics: int) -> None:
+    Args:
+        count: of changes.
+        topics: present.
+        first: added to the values; those of two loads must not be the same.
+    """
+
+    def __init__(self, count: int, topics: int, first: int = 0) -> None:
         super().__init__("IncrementalAlterConfigs")
         self._topics = topics
         kinds = m.IncrementalAlterConfigsRequest
         self._frames = []
         for number in range(count):
-            value = kinds.AlterableConfig(name="retention.ms", value=str(3_600_000 + number))
+            value = kinds.AlterableConfig(
+                name="retention.ms", value=str(3_600_000 + first + number)
+            )
             resource = kinds.AlterConfigsResource(
                 resource_type=_TOPIC, resource_name=present_name(number % topics), configs=[value]
             )
@@ -139,6 +147,11 @@ class IsrChanges(_Encoded):
         """Leader epoch and partition epoch of each."""
         self._lost: set[int] = set()
 
+    @property
+    def epochs(self) -> Sequence[tuple[int, int]]:
+        """Leader epoch and partition epoch of each, as the last answers have them."""
+        return self._epochs
+
     def key(self, number: int) -> int:
         """A change needs the epochs that the one before it was answered."""
         return number % self._topics
@@ -180,9 +193,12 @@ class IsrChanges(_Encoded):
         return error
 
 
+Loaded: TypeAlias = Creations | ConfigChanges | IsrChanges
+
+
 def load_of(
     kind: Kind, case: Case, broker_epoch: int, epochs: Sequence[tuple[int, int]] = ()
-) -> Creations | ConfigChanges | IsrChanges:
+) -> Loaded:
     """The load of a case; ``broker_epoch`` and ``epochs`` as of :class:`IsrChanges`."""
     assert case.count is not None
     if kind is Kind.CREATE:
@@ -197,6 +213,30 @@ def warm_up(plan: WarmUp) -> Creations:
     return Creations("warm", plan.topics, plan.partitions)
 
 
+def warm_changes(
+    kind: Kind, case: Case, plan: WarmUp, broker_epoch: int
+) -> tuple[ConfigChanges | IsrChanges, int]:
+    """Changes of the load's own kind before it, and how many; ISRs are then as they were.
+
+    Args:
+        kind: of ISRs or configs.
+        case: what is measured afterwards.
+        plan: how many at least.
+        broker_epoch: as of :class:`IsrChanges`.
+
+    >>> warm_changes(Kind.ISR, Case("a", topics_present=20_000), WarmUp(changes=4_001), 7)[1]
+    4002
+    >>> warm_changes(Kind.ISR, Case("a", topics_present=300), WarmUp(changes=4_000), 7)[1]
+    4200
+    """
+    topics = min(case.topics_present, -(-plan.changes // 2))
+    count = -(-plan.changes // (2 * topics)) * 2 * topics
+    if kind is Kind.CONFIG:
+        assert case.count is not None
+        return ConfigChanges(count, topics, first=case.count), count
+    return IsrChanges(topics, broker_epoch), count
+
+
 def errors_of(codes: Sequence[int]) -> dict[str, int]:
     """Name of an error -> how many requests were answered with it."""
     found: dict[str, int] = {}
@@ -207,4 +247,14 @@ def errors_of(codes: Sequence[int]) -> dict[str, int]:
     return dict(sorted(found.items()))
 
 
-__all__ = ["ConfigChanges", "Creations", "IsrChanges", "Load", "errors_of", "load_of", "warm_up"]
+__all__ = [
+    "ConfigChanges",
+    "Creations",
+    "IsrChanges",
+    "Load",
+    "Loaded",
+    "errors_of",
+    "load_of",
+    "warm_changes",
+    "warm_up",
+]

@@ -87,6 +87,7 @@ _OF_FILE: Final = frozenset({"about", "kind", "targets", "warm_up", "case", "swe
 _WARM_UP: Final[Mapping[str, _Number]] = {
     "topics": _Number(0, 10_000, whole=True),
     "partitions": _Number(1, 1_000, whole=True),
+    "changes": _Number(0, COUNT_MAX, whole=True),
 }
 
 
@@ -146,6 +147,8 @@ class _Reader:
         for key in sorted(self._document.keys() - known):
             self._unknown(key, "", "keys of a scenario", known)
         kind, warm_up = self._kind(), self._warm_up()
+        if warm_up.changes and kind not in {Kind.ISR, Kind.CONFIG, None}:
+            self.problems.append(f"warm_up.changes: kind {kind} has none of its own")
         targets = self._targets(kind)
         cases = self._cases(kind)
         if not isinstance(self._document.get("about", ""), str):

@@ -115,14 +115,17 @@ _LATER: Final = ("brokers", "burst", "poisson", "arrivals_s", "fsync_ms")
 class WarmUp:
     """Topics created, one after the other on each connection, before anything is measured.
 
-    A Java server compiles what it runs often; what a cold one does shows ``restart``.
+    A Java server compiles what it runs often; what a cold one does shows ``restart``. ``changes``:
+    so many of the load's own kind then, of ISRs or configs; rounded up to whole rounds.
     """
 
     topics: int = 240
     partitions: int = 5
+    changes: int = 0
 
     def __str__(self) -> str:
-        return f"{self.topics} topics of {self.partitions} partitions created before"
+        made = f"{self.topics} topics of {self.partitions} partitions created"
+        return f"{made}, {self.changes} changes before" if self.changes else f"{made} before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +176,8 @@ class Planned:
     def digest(self) -> str:
         """Of all that decides what is measured: a row of another digest is taken again."""
         warm_up = asdict(self.scenario.warm_up)
+        if not warm_up["changes"]:
+            del warm_up["changes"]  # as the later keys of a case
         case = asdict(self.case)
         for key in _LATER:
             # Rows of before there were these keys are still those of the same case.
@@ -200,7 +205,7 @@ class Planned:
             + case.seconds * (1.3 if java else 1.1)
             + case.freeze_s
             + present * (0.0012 if java else 0.0003)
-            + made * (0.0006 if java else 0.0001)
+            + (made + warm_up.changes) * (0.0006 if java else 0.0001)
         )
 
 

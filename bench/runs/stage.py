@@ -90,14 +90,15 @@ def take(planned: Planned, store: Store, patience_s: float, print_line: PrintLin
 
     with _staged(planned, row, store, folder, quiet, print_line=print_line) as stage:
         kind = planned.scenario.kind
+        epochs: Sequence[tuple[int, int]] = ()
         if kind is not Kind.COPY:
-            _warm_up(stage)
+            epochs = _warm_up(stage)
         row.zk_write_p50_ms = zookeepers.write_ms(stage.servers.hosts)
         if kind is not Kind.COPY:
             _wait_quiet(planned, patience_s, print_line)
         doubtful: set[str] = set()
         if kind in LOADS:
-            doubtful = measure(stage, store)
+            doubtful = measure(stage, store, epochs)
         else:
             if kind is Kind.RESTART:
                 restart(stage)
@@ -212,16 +213,36 @@ def _run(loop: OpenLoop, port: int, wait_s: float) -> None:
         runner.run(loop.run(port, wait_s))
 
 
-def _warm_up(stage: Stage) -> None:
-    plan = stage.planned.scenario.warm_up
-    if not plan.topics:
-        return
-    load = loads.warm_up(plan)
-    loop = OpenLoop(load, plan.topics, None, min(_WARM_CONNECTIONS, plan.topics), loads.CLIENT_ID)
+def _warm_up(stage: Stage) -> Sequence[tuple[int, int]]:
+    """Make topics, and changes if there are any; returns the epochs that these left of ISRs.
+
+    Raises:
+        RuntimeError: a request was refused, or ZooKeeper does not get there.
+    """
+    plan, kind = stage.planned.scenario.warm_up, stage.planned.scenario.kind
+    if plan.topics:
+        _warmed(stage, loads.warm_up(plan), plan.topics)
+    epochs: Sequence[tuple[int, int]] = ()
+    if plan.changes:
+        epoch = stage.brokers.epoch(loads.LEADER) if kind is Kind.ISR else -1
+        load, count = loads.warm_changes(kind, stage.case, plan, epoch)
+        _warmed(stage, load, count)
+        epochs = load.epochs if isinstance(load, loads.IsrChanges) else ()
+    if plan.topics or plan.changes:
+        _warm_drained(stage)
+    return epochs
+
+
+def _warmed(stage: Stage, load: loads.Loaded, count: int) -> None:
+    """Run a load as fast as connections get free; all of it must be done."""
+    loop = OpenLoop(load, count, None, min(_WARM_CONNECTIONS, count), loads.CLIENT_ID)
     _run(loop, stage.controller.port, _WARM_WAIT_S)
     errors = loads.errors_of(loop.errors)
-    if load.doubtful:
+    if errors or load.doubtful:
         raise RuntimeError(f"warming up failed: {errors}")
+
+
+def _warm_drained(stage: Stage) -> None:
     watch = Watch(stage.controller.port, stage.client)
     watch.start()
     try:

@@ -84,6 +84,7 @@ def test_a_sweep_is_every_combination(tmp_path):
             GOOD + "speed = 3\n",
             "case 1, 'speed' is no key; keys of a case: arrivals, bound",
         ),
+        (GOOD + "[warm_up]\nchanges = 3\n", "warm_up.changes: kind create has none of its own"),
         (GOOD + "[warm_up]\nspeed = 3\n", "warm_up.'speed' is no key; keys of warm_up: "),
         (GOOD + "[sweep]\nspeed = [3]\n", "sweep.'speed' is no key; keys of sweep: "),
         (GOOD + "[sweep]\nrate = 3\n", "sweep.rate must be a list"),

@@ -1,11 +1,12 @@
 """The rows of a plan."""
 
+import dataclasses
 import itertools
 from collections import Counter
 
 import pytest
 
-from bench.runs.scenario import Case, planned
+from bench.runs.scenario import Case, WarmUp, planned
 from tests.unit.runs.kit import one, scenario
 
 
@@ -41,6 +42,8 @@ def test_a_key_that_came_later_leaves_the_rows_of_other_cases_as_they_are():
         "fsync_ms": (1.0,),
     }.items():
         assert one(case=Case(**{**vars_of(base.case), key: value})).digest != base.digest
+    warmer = dataclasses.replace(base.scenario, warm_up=WarmUp(changes=9))
+    assert dataclasses.replace(base, scenario=warmer).digest != base.digest
     # Of a row that was kept before there were these keys.
     assert base.digest == "ccad9b5b7e46b3ed"
 
