@@ -310,7 +310,7 @@ def kafkas_copy_s() -> float:
     """What a first copy of 1,000,000 partitions takes if it grows with their number, in s."""
     _, found = rows("once-*.jsonl")
     [row] = [one for one in found if one["run_id"] == "initial-copy.p20k.kafka.r1"]
-    partitions = row["topics_present"] * row["partitions_per_topic"]
+    partitions = int(row["topics_present"]) * int(row["partitions_per_topic"])
     return float(row["dual_write_s"]) * 1_000_000 / partitions
 
 
