@@ -268,8 +268,9 @@ class KnownUsers:
 
 
 FREED_PER_STEP: Final = 8
-"""Deltas that a step lets go of, with the parts of images that nobody else has: 0.25 ms for each.
-After a restart all batches behind the snapshot become stable at once, hundreds of 500 records."""
+"""Deltas that a step lets go of, with the parts of images that nobody else has. After
+a restart all batches behind the snapshot become stable at once, hundreds of 500 records: 32 of them
+took 8 ms at 100,000 partitions, 8 took 95 ms at 1,000,000."""
 ROUNDS_MAX: Final = 100
 """Maximum rounds of one step; the next step continues, so no step is endless."""
 
