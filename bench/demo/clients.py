@@ -86,6 +86,12 @@ class Clients:
         self._produced = self.call(produce.run(self._stop))
         self._consumed = self.call(self._consume.run(self._stop_consuming))
 
+    @property
+    def read(self) -> int:
+        """How many records the group has read so far."""
+        assert self._consume is not None
+        return self._consume.result.consumed
+
     def check(self) -> None:
         """Raise the error that ended a client too early."""
         for running in (self._produced, self._consumed):

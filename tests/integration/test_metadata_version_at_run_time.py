@@ -175,15 +175,15 @@ def story(stack: ExitStack, cluster: Cluster, trace: Path, steps: dict[str, int]
     clients.start({WORDS: 2})
     confluent = Confluent(cluster.bootstrap, WORDS_TOO)
     stack.callback(confluent.stop)
-    wait_for("records", lambda: confluent.acknowledged > 5)
+    wait_for("records", lambda: min(confluent.acknowledged, clients.read) > 5)
     seen["described_before"] = cluster.features("describe").out
     seen["metrics_before"] = cluster.bridge.wait_page("/metrics")
     cluster.create("at-8")
     for name, level in steps.items():
-        enough = confluent.acknowledged + 5
+        enough = (confluent.acknowledged + 5, clients.read + 5)
         cluster.raise_to(name, level)
         cluster.create(f"at-{level}")
-        wait_for("records", functools.partial(_acknowledged, confluent, enough))
+        wait_for("records", functools.partial(_served, confluent, clients, enough))
         wait_for(
             f"fetches of level {level}",
             functools.partial(cluster.fetch_in, FETCH_VERSION[level]),
@@ -227,8 +227,10 @@ def unregister(cluster: Cluster) -> None:
     )
 
 
-def _acknowledged(producer: Confluent, count: int) -> bool:
-    return producer.acknowledged >= count
+def _served(producer: Confluent, clients: Clients, enough: tuple[int, int]) -> bool:
+    """Whether so many records of librdkafka are acknowledged, and of aiokafka produced and read."""
+    clients.check()
+    return producer.acknowledged >= enough[0] and clients.read >= enough[1]
 
 
 @pytest.fixture(params=["five", "one"])
