@@ -177,10 +177,9 @@ def _limits(found: Conclusions) -> Iterable[Block]:
 def sweep_findings(found: Conclusions) -> list[Finding]:
     """The summary for the page and the terminal: blocking, one line a sweep of rates, doubts."""
     summary = list(_blocked_runs(found))
-    for sweep in found.sweeps:
-        if sweep.knee is None or sweep.rates < 2:
-            continue
-        summary.append(Finding(f"knee of {sweep.group.label}", _knee_text(sweep)))
+    for sweep in _of_rates(found):
+        if sweep.knee is not None:
+            summary.append(Finding(f"knee of {sweep.group.label}", _knee_text(sweep)))
     summary += [
         Finding(
             f"time without a controller, {copy.target}, {copy.per_topic} partitions a topic",
@@ -237,11 +236,24 @@ def _knee_text(sweep: SweepOfRates) -> str:
     return f"{rate_text(at)}; not at {at.next_rate:,.0f}: {whose}. {limit.text}"
 
 
+def _of_rates(found: Conclusions) -> list[SweepOfRates]:
+    """Those of several rates; without those of stalls that have pictures of their own.
+
+    With Kafka beside it a stall is a comparison, of which those pictures show one half.
+    """
+    compared = {sweep.group.scenario for sweep in found.sweeps if sweep.group.target != OURS}
+    return [
+        sweep
+        for sweep in found.sweeps
+        if sweep.rates > 1
+        and not (found.stalls and sweep.group.stalled and sweep.group.scenario not in compared)
+    ]
+
+
 def _curves(found: Conclusions) -> Iterable[Block]:
     by_latency: dict[tuple[str, float], list[SweepOfRates]] = defaultdict(list)
-    for sweep in found.sweeps:
-        if sweep.rates > 1:
-            by_latency[sweep.group.scenario, sweep.group.latency_ms].append(sweep)
+    for sweep in _of_rates(found):
+        by_latency[sweep.group.scenario, sweep.group.latency_ms].append(sweep)
     for (scenario, latency), sweeps in sorted(by_latency.items()):
         names = _names(sweeps)
         far = f", {latency:g} ms added to each request to ZooKeeper" if latency else ""
@@ -298,8 +310,8 @@ def _copies(found: Conclusions) -> Iterable[Block]:
 
 def _knees(found: Conclusions) -> Iterable[Block]:
     knees = []
-    for sweep in found.sweeps:
-        if sweep.knee is not None and sweep.rates > 1:
+    for sweep in _of_rates(found):
+        if sweep.knee is not None:
             at = sweep.knee
             knees.append(
                 {
@@ -341,8 +353,7 @@ def _knees(found: Conclusions) -> Iterable[Block]:
                 "fails": ", ".join(verdict.fails) or "nothing",
                 "cannot_be_said": ", ".join(verdict.unsure) or "nothing",
             }
-            for sweep in found.sweeps
-            if sweep.rates > 1
+            for sweep in _of_rates(found)
             for verdict in sweep.verdicts
         ]
     )

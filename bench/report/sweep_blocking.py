@@ -36,6 +36,20 @@ def _bound_name(records: int | None) -> str:
     return f"bound {records:,} records" if records else "no bound"
 
 
+def _named(sweeps: Sequence[SweepOfRates]) -> Iterable[tuple[str, SweepOfRates]]:
+    """Each with its latency and what of its setting not all of them have, such as a stall."""
+    settings = [set(sweep.group.setting.split(", ")) for sweep in sweeps]
+    alike = set.intersection(*settings)
+    for sweep in sorted(sweeps, key=_by_size):
+        own = [part for part in sweep.group.setting.split(", ") if part not in alike]
+        yield ", ".join([f"{sweep.group.latency_ms:g} ms", *filter(None, own)]), sweep
+
+
+def _by_size(sweep: SweepOfRates) -> tuple[float, int, str]:
+    """2 s before 10 s."""
+    return sweep.group.latency_ms, len(sweep.group.setting), sweep.group.setting
+
+
 def blocking(found: Conclusions) -> Iterable[Block]:
     """Maps of the share of the time by rate and latency, and the same by utilisation."""
     ours = [sweep for sweep in found.sweeps if sweep.group.target == OURS]
@@ -48,10 +62,9 @@ def blocking(found: Conclusions) -> Iterable[Block]:
     for (scenario, what), sweeps in sorted(grouped.items()):
         rates = sorted({run.rate for sweep in sweeps for run in sweep.runs if run.rate is not None})
         rows = []
-        for sweep in sorted(sweeps, key=lambda sweep: sweep.group.latency_ms):
+        for name, sweep in _named(sweeps):
             told = [run for run in sweep.runs if run.of_zookeeper]
             share = dict(medians(told, lambda run: run.blocked_share))
-            name = f"{sweep.group.latency_ms:g} ms"
             rows.append((name, [share.get(rate) for rate in rates]))
         if len(rates) == 1 and len(rows) == 1:
             [(latency, [share_of_one])] = rows

@@ -20,6 +20,8 @@ PERIODS: Final = 10
 SLICES: Final = 60
 """A steady window is cut into at most this many slices, none shorter than a second."""
 
+_FROZEN: Final = "s frozen"
+
 
 class Group(NamedTuple):
     """What the runs of one sweep of rates have in common."""
@@ -39,6 +41,11 @@ class Group(NamedTuple):
         batch = "" if not self.partitions_per_topic else f", {self.partitions_per_topic} a topic"
         setting = f", {self.setting}" if self.setting else ""
         return f"{self.target}, {self.latency_ms:g} ms{bound}{batch}{setting}"
+
+    @property
+    def stalled(self) -> bool:
+        """Whether ZooKeeper was stopped for a time."""
+        return _FROZEN in self.setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +235,7 @@ def _setting(described: Record) -> str:
         for name, words, plain in (
             ("topics_present", "topics present", 0),
             ("connections", "connections", 0),
-            ("frozen_s", "s frozen", 0),
+            ("frozen_s", _FROZEN, 0),
             ("log_sync_ms", "ms a sync of the log", 0),
             ("servers", "ZooKeeper servers", 1),
         )

@@ -285,6 +285,26 @@ def test_that_zookeeper_blocked_in_stalls_only_is_in_the_verdict() -> None:
     assert sweep_answers(found)[2].state == "good"
 
 
+def test_a_stall_is_in_no_picture_of_rates_unless_kafka_is_beside_it() -> None:
+    """Where what waits by rate, stall and bound has pictures of its own."""
+    rates = [{"rate_per_s": rate, "scenario": "steady"} for rate in (100.0, 200.0)]
+    cells = [one | {"scenario": "cells", "frozen_s": 5.0} for one in rates]
+    stalls = [grid(stalled(20.0, 5.0, 200, 4.1))]
+
+    def drawn(*runs: Any) -> tuple[list[str], int]:
+        found = concluded(*runs)
+        found.stalls[:] = stalls
+        html = sweep_page(found, [], "by a test")
+        titles = re.findall(r"<b>p99 of a change, from when it was due: (\w+)", html)
+        return titles, html.count("<dt>knee of ")
+
+    assert drawn(*rates, *cells) == (["steady"], 1)
+    kafka = [one | {"target": "kafka", "traced": None} for one in cells]
+    assert drawn(*rates, *cells, *kafka) == (["cells", "steady"], 3)
+    stalls.clear()
+    assert drawn(*rates, *cells) == (["cells", "steady"], 2)
+
+
 def test_without_a_sweep_nothing_is_claimed() -> None:
     answers = sweep_answers(concluded({"target": "kafka", "traced": None}))
     assert [one.state for one in answers] == ["open"] * 4

@@ -40,6 +40,20 @@ def test_one_rate_at_one_latency_is_a_line_of_a_table_and_no_map() -> None:
     assert ">alone</td>" in told.replace(" ", "")
 
 
+def test_rows_of_a_map_that_differ_in_more_than_latency_say_in_what() -> None:
+    """Three of them were called 0 ms, of stalls of 2, 5 and 10 s."""
+    told = _page(
+        *[
+            {"scenario": "a", "rate_per_s": rate, "frozen_s": stall, "connections": 64}
+            for rate in (100.0, 200.0)
+            for stall in (10.0, 2.0, 0.0)
+        ]
+    )
+    heat = told[told.index('class="heat"') :]
+    names = re.findall(r'<th scope="row">([^<]*)</th>', heat[: heat.index("</table>")])
+    assert names == ["1 ms", "1 ms, 2 s frozen", "1 ms, 10 s frozen"]
+
+
 def test_the_summary_speaks_of_blocking_also_where_nothing_is_swept() -> None:
     blocked = {"run_id": "worst", "blocked_ms": 2_500.0, "blocked_operations": 3}
     kafka = {"target": "kafka", "traced": None}
