@@ -3,9 +3,10 @@
 The live page is that of a migration of real brokers, in each of five phases. Each page is opened at
 two widths, light and dark. What must hold: nothing is wider than the window, no text has a contrast
 below 4.5, the page's policy and its script complain of nothing, the first two answers of a report
-are on the first screen; of the live page also: so is the next step, an arrow key shows an earlier
-figure, a hostile name stays text, and no "null" is shown. Its pictures of 1280 px
-go to docs/pictures, all to the folder that is given.
+are on the first screen, its pictures are moved in and zoomed by keys, with one cursor in all; of
+the live page also: so is the next step, an arrow key shows an earlier figure, a hostile name stays
+text, and no "null" is shown. Its pictures of 1280 px
+go to docs/pictures, all to the folder that is given; each report also as it is printed.
 
 Chromium is driven over a pair of pipes, by its DevTools protocol: no library, no port.
 """
@@ -144,6 +145,11 @@ class Browser:
         found = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         return base64.b64decode(found["data"])
 
+    def printed(self) -> bytes:
+        """The page on sheets of A4, as PDF."""
+        found = self.call("Page.printToPDF", paperWidth=8.27, paperHeight=11.69)
+        return base64.b64decode(found["data"])
+
     def close(self) -> None:
         """End the browser."""
         with contextlib.suppress(LookError, OSError):
@@ -225,6 +231,33 @@ _NEXT_BELOW: Final = _BELOW % "#back-now, #next .edge, #next .what"
 _ANSWERS_BELOW: Final = _BELOW % ".answer"
 
 
+_CURSOR: Final = """(async () => {
+  const wrong = [], wait = () => new Promise(done => setTimeout(done, 50));
+  const [one, other] = [...document.querySelectorAll(".plot")].filter(place => place.clientWidth
+    && place.querySelector(".u-legend") && !place.closest("[data-chart=percentiles]"));
+  const at = place => place.querySelector(".u-legend .u-value").textContent;
+  const press = async key => {
+    one.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true}));
+    await wait();
+  };
+  one.focus();
+  if (document.activeElement !== one) wrong.push("a picture takes no focus");
+  if (at(other)) wrong.push("a cursor is there before a key");
+  await press("Home");
+  const begin = at(one);
+  if (!begin) wrong.push("a key moves no cursor");
+  if (!at(other)) wrong.push("another picture has not the same cursor");
+  if (!one.closest("article, body").querySelector(".spoken[aria-live]").textContent)
+    wrong.push("nothing is said to a screen reader");
+  await press("End"), await press("+"), await press("Home");
+  if (at(one) === begin) wrong.push("+ does not zoom");
+  await press("0"), await press("Home");
+  if (at(one) !== begin) wrong.push("0 does not show all");
+  return wrong;
+})()"""
+"""What is wrong with the first two pictures of a report that have a legend."""
+
+
 def looked_at(seen: Browser, url: str, name: str, out: Path) -> list[str]:
     """Open the page in each width and scheme; returns what is wrong.
 
@@ -285,6 +318,9 @@ def report_looked_at(seen: Browser, page: Path, out: Path) -> list[str]:
             (out / f"report-{page.stem}-{width}-{scheme}.png").write_bytes(seen.picture(whole=True))
             if (page.stem, width, scheme) == ("demo", WIDTHS[0], SCHEMES[0]):
                 (PICTURES / "report-demo.png").write_bytes(few_colours(seen.picture()))
+            if (width, scheme) == (WIDTHS[0], SCHEMES[0]):
+                (out / f"report-{page.stem}.pdf").write_bytes(seen.printed())
+            wrong += [f"{where}: {one}" for one in seen.value(_CURSOR)]
     wrong += [f"{page.stem}: {one}" for one in seen.console]
     seen.console.clear()
     return wrong

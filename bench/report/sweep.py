@@ -177,9 +177,11 @@ def _limits(found: Conclusions) -> Iterable[Block]:
 def sweep_findings(found: Conclusions) -> list[Finding]:
     """The summary for the page and the terminal: blocking, one line a sweep of rates, doubts."""
     summary = list(_blocked_runs(found))
-    for sweep in _of_rates(found):
-        if sweep.knee is not None:
-            summary.append(Finding(f"knee of {sweep.group.label}", _knee_text(sweep)))
+    summary += [
+        Finding(f"knee of {sweep.group.label}", _knee_text(sweep))
+        for sweep in _of_rates(found)
+        if sweep.knee is not None
+    ]
     summary += [
         Finding(
             f"time without a controller, {copy.target}, {copy.per_topic} partitions a topic",
@@ -274,7 +276,8 @@ def _curves(found: Conclusions) -> Iterable[Block]:
         yield Note(
             "Each mark is a repeat; the line joins their medians, the band is the interval of the "
             f"median ({REPEATS} repeats or more). The bar at the foot of a chart is the knee of "
-            "its colour: somewhere in it a sweep ceases to keep up."
+            "its colour: somewhere in it a sweep ceases to keep up. Drag to zoom, double click for "
+            "all rates. Keys on a picture: ← → move, + \u2212 zoom, 0 all rates."
         )
 
 

@@ -268,10 +268,11 @@
     const range = log ? () => logRange(all.map(p => p[1])) : () => [0, Math.max(1e-9, ...all.map(p => p[1])) * 1.08];
     const show = what.y === "ms" ? span : plain;
     const lines = what.series.map(one => (one.line.length ? one.line : one.dots.slice(0, 1)));
+    const view = { first: 0, last: most * 1.04, show: (from, to) => { u.zoomed = to - from < most * 1.04; u.setScale("x", { min: from, max: to }); } };
     place.replaceChildren();
     const u = new uPlot({
       width: broad(place), height: 300, padding: [8, 14, 0, 0],
-      cursor: { drag: { x: true, y: false }, dataIdx: nearest, points: { show: false } },
+      cursor: { sync: { key: what.x, setSeries: false }, drag: { x: true, y: false }, dataIdx: nearest, points: { show: false } },
       scales: { x: { time: false, range: (u, low, high) => u.zoomed ? [low, high] : [0, most * 1.04] }, y: { distr: log ? 3 : 1, range } },
       axes: [
         { ...axes(plain)[0], values: (u, at) => at.map(plain), label: what.x, labelSize: 22, labelFont: "12px system-ui, sans-serif", space: 60 },
@@ -313,8 +314,8 @@
       },
     }, uPlot.join(lines.map(line => [line.map(p => p[0]), line.map(p => p[1])])), place);
     swatches(u, what.series);
-    u.over.addEventListener("dblclick", () => { u.zoomed = false; u.setScale("x", { min: 0, max: most * 1.04 }); });
-    keys(place, u, {}, document.querySelector("p.spoken"));
+    u.over.addEventListener("dblclick", () => view.show(view.first, view.last));
+    keys(place, u, view, document.querySelector("p.spoken"));
     charts.add(u);
   }
 
