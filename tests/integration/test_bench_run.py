@@ -1,6 +1,7 @@
 """The short form of the bench on real servers."""
 
 import json
+import re
 import shutil
 
 import pyarrow.parquet as pq
@@ -87,6 +88,8 @@ def test_all_did_the_same_and_it_was_measured(taken, rows):
         assert row["others_cores"] is not None
         assert row["warm_up"] == "4 topics of 1 partitions created before"
     assert "| into ZooKeeper, /s |" in taken[1]
+    page = r"^\S+\.kraft-bridge\.\S+: live page at http://127\.0\.0\.1:\d+/$"
+    assert re.search(page, taken[1], re.MULTILINE)
 
 
 @pytest.mark.requirement("X06")

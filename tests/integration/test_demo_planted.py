@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +73,10 @@ def plant_a_lost_change_and_a_znode_that_differs(patch: pytest.MonkeyPatch) -> N
 
 
 @pytest.fixture
-def planted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[int, list[Check]]:
-    """The exit code of a demonstration with all four, and what it checked; without its report."""
+def planted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> tuple[int, list[Check], str]:
+    """The exit code of a demonstration with all four, what it checked, what it said; no report."""
     narrators: list[Narrator] = []
 
     def narrator(*_: Any) -> Narrator:
@@ -89,14 +92,16 @@ def planted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[int, list[
     out = tmp_path / "out"
     out.mkdir()
     code = demo.run(Options(out, seconds=30.0))
-    return code, narrators[0].checks
+    return code, narrators[0].checks, capsys.readouterr().err
 
 
 def test_a_lost_change_a_znode_a_record_twice_and_a_missing_voter_are_each_failed(
-    planted: tuple[int, list[Check]],
+    planted: tuple[int, list[Check], str],
 ) -> None:
-    code, checks = planted
+    code, checks, said = planted
     assert code == 1
+    pages = re.findall(r"node (\d+): live page at http://127\.0\.0\.1:\d+/$", said, re.MULTILINE)
+    assert len(set(pages)) == 3
     safety = {each.what: each for each in checks if not each.of_speed}
     failed = {what for what, each in safety.items() if each.held is not True}
     assert failed == {

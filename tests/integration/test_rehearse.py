@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -88,6 +89,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Rehearsed:
     (run,) = (folder / "out").iterdir()
     assert f"--resume {run} beside the same again" in said
     assert f"'{INTERRUPTED}'" in said.splitlines()[-1]
+    assert re.search(r"controller \d+: live page at http://127\.0\.0\.1:\d+/$", said, re.MULTILINE)
     return rehearse(folder / "out", "--dump", tree, "--resume", run)
 
 
