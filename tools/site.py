@@ -163,13 +163,15 @@ def staged(page: str, text: str, known: set[str], files: set[str]) -> str:
         lines = [line.removeprefix("> ") for line in match[2].splitlines()]
         return "\n".join([f":::{{{match[1].lower()}}}", *lines, ":::", ""])
 
+    script = os.path.relpath("mermaid.min.js", here)
+    dark = "matchMedia('(prefers-color-scheme: dark)').matches"
+    begin = f"mermaid.initialize({{theme: {dark} ? 'dark' : 'default'}})"
+    scripts = [f'<script src="{script}"></script>\n<script>{begin}</script>\n']
+
     def drawn(match: re.Match[str]) -> str:
-        script = os.path.relpath("mermaid.min.js", here)
-        dark = "matchMedia('(prefers-color-scheme: dark)').matches"
-        begin = f"mermaid.initialize({{theme: {dark} ? 'dark' : 'default'}})"
         diagram = f'<pre class="mermaid">\n{html.escape(match[1])}</pre>\n'
-        scripts = f'<script src="{script}"></script>\n<script>{begin}</script>'
-        return f"```{{raw}} html\n{diagram}{scripts}\n```"
+        # Once for all diagrams of a page.
+        return f"```{{raw}} html\n{diagram}{scripts.pop() if scripts else ''}```"
 
     text = _MERMAID.sub(drawn, text)
     parts = _FENCE.split(text)

@@ -38,6 +38,9 @@ def test_what_only_github_draws_is_written_for_the_site():
     found = site.staged("docs/dev/x.md", page, set(), set())
     assert found.startswith(":::{caution}\n**Never.** On a copy.\n:::\n")
     assert '<pre class="mermaid">\na--&gt;b\n</pre>\n<script src="../mermaid.min.js">' in found
+    twice = site.staged("docs/dev/x.md", page + page, set(), set())
+    assert twice.count('<pre class="mermaid">') == 2
+    assert (twice.count("<script src="), twice.count("```{raw} html\n")) == (1, 2)
 
 
 def test_a_link_or_an_anchor_that_is_not_there_is_found(tmp_path):
