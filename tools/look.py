@@ -22,6 +22,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -30,7 +31,7 @@ from bench.load import cluster_api as api
 from emulator.servers.bridge import Bridge
 from emulator.servers.cluster import KafkaCluster
 from emulator.servers.seeded import connected
-from emulator.servers.waiting import PATIENCE_S
+from emulator.servers.waiting import PATIENCE_S, wait_for
 from emulator.servers.zookeeper import ZooKeeper
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -41,6 +42,8 @@ BYTES_MAX: Final = 100_000
 WIDTHS: Final = (1280, 390)
 SCHEMES: Final = ("light", "dark")
 HEIGHT: Final = 900
+LOOKS: Final = 10
+"""Of a controller at itself, one a second, before its page is shown: its charts are not empty."""
 _HOLD: Final = "kraftbridge.finalise.hold"
 
 
@@ -340,6 +343,12 @@ def create(cluster: KafkaCluster, name: str, topics: int) -> None:
         asyncio.run(api.create_topics(cluster.brokers[0].bootstrap, [wanted]))
 
 
+def looks(bridge: Bridge) -> int:
+    """How many seconds the charts of a controller's page show; it begins anew with each process."""
+    with urllib.request.urlopen(f"{bridge.url}/series", timeout=PATIENCE_S) as answer:
+        return len(json.load(answer)["samples"])
+
+
 def phases(cluster: KafkaCluster, bridge: Bridge) -> Iterator[str]:
     """Migrate, and yield the name of each phase while the cluster is in it."""
     bridge.start().wait_started()
@@ -399,6 +408,7 @@ def main(out: Path) -> int:
                 cluster_id = json.loads(client.get("/cluster/id")[0])["id"]
             bridge.format(cluster_id, new_quorum=True)
             for name in phases(cluster, bridge):
+                wait_for(f"{LOOKS} looks of the page", lambda: looks(bridge) >= LOOKS)
                 found = looked_at(seen, f"{bridge.url}/", name, out)
                 print(f"{name}: {'; '.join(found) or 'as it should be'}", flush=True)
                 wrong += found
