@@ -20,7 +20,7 @@ PERIODS: Final = 10
 SLICES: Final = 60
 """A steady window is cut into at most this many slices, none shorter than a second."""
 
-_FROZEN: Final = "s frozen"
+_STALL: Final = "s stall"
 
 
 class Group(NamedTuple):
@@ -45,7 +45,7 @@ class Group(NamedTuple):
     @property
     def stalled(self) -> bool:
         """Whether ZooKeeper was stopped for a time."""
-        return _FROZEN in self.setting
+        return _STALL in self.setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +235,7 @@ def _setting(described: Record) -> str:
         for name, words, plain in (
             ("topics_present", "topics present", 0),
             ("connections", "connections", 0),
-            ("frozen_s", _FROZEN, 0),
+            ("frozen_s", _STALL, 0),
             ("log_sync_ms", "ms a sync of the log", 0),
             ("servers", "ZooKeeper servers", 1),
         )

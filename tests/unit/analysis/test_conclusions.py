@@ -236,7 +236,7 @@ def test_runs_that_differ_in_more_than_their_rate_are_other_sweeps() -> None:
         "kraft-bridge, 1 ms, 1 a topic",
         "kraft-bridge, 1 ms, 1 a topic, 100 ms a sync of the log",
         "kraft-bridge, 1 ms, 1 a topic, 3 ZooKeeper servers, leader killed",
-        "kraft-bridge, 1 ms, 1 a topic, 5 s frozen",
+        "kraft-bridge, 1 ms, 1 a topic, 5 s stall",
         "kraft-bridge, 1 ms, 1 a topic, 8 connections, 3 ZooKeeper servers",
         "kraft-bridge, 1 ms, 1 a topic, at random",
     ]

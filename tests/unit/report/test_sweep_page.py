@@ -51,7 +51,7 @@ def test_rows_of_a_map_that_differ_in_more_than_latency_say_in_what() -> None:
     )
     heat = told[told.index('class="heat"') :]
     names = re.findall(r'<th scope="row">([^<]*)</th>', heat[: heat.index("</table>")])
-    assert names == ["1 ms", "1 ms, 2 s frozen", "1 ms, 10 s frozen"]
+    assert names == ["1 ms", "1 ms, 2 s stall", "1 ms, 10 s stall"]
 
 
 def test_the_summary_speaks_of_blocking_also_where_nothing_is_swept() -> None:
