@@ -135,9 +135,9 @@ conformance: $(ENV) $(JARS) $(MATRIX) $(LIFE) ## the judge on Kafka 3.4.1, 3.9.2
 rehearse: $(ENV) ## a whole migration on three dumps: recorded, spoilt in five ways, and 2,000 topics x 10 with 30 brokers
 	$(PY) -m tools.rehearse
 
-look: $(ENV) $(JARS) ## the reports of docs/examples, and the live page in five phases of a migration of real brokers, in Chromium; pictures to OUT (out/look) and the docs
+look: $(ENV) $(JARS) ## the reports of docs/examples, and the live page in five phases of a migration of real brokers, in Chromium; pictures to OUT (out/look) and the docs (ONLY=reports: those alone)
 	command -v chromium > /dev/null && command -v pngquant > /dev/null || { apt-get update && apt-get install -y --no-install-recommends chromium pngquant fonts-dejavu-core; }
-	$(PY) -m tools.look $(or $(OUT),out/look)
+	$(PY) -m tools.look $(or $(OUT),out/look) $(ONLY)
 
 # Unpacked and not installed: the package would start a service.
 alerts: $(ENV) $(JARS) ## the alert rules in a real Prometheus: each fires once for its fault (some minutes; as root, for a full disk)
