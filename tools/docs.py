@@ -329,7 +329,7 @@ def json_page() -> Iterator[str]:
             path, meaning = f"`{member.path}`", member.meaning
             if member.path.endswith(".p50_ms"):
                 path += ", `p99_ms`, `max_ms`"
-                meaning = "median, 99th percentile, longest"
+                meaning = "median, 99th percentile (each if ten or more lie beyond it), longest"
             yield row(path, kind, meaning)
         for path, meaning in elsewhere.items():
             if any(member.path.startswith(f"{path}.") for member in form.members):

@@ -28,7 +28,7 @@ from emulator.io.printable import printable_in
 from emulator.metadata.brokers import Broker
 from emulator.node.advice import iso
 from emulator.node.introspection import FIGURES, Moment
-from emulator.trace.distribution import Distribution
+from emulator.trace.distribution import Distribution, enough
 
 SCHEMA: Final = "series/1"
 EVERY_MS: Final = 1_000
@@ -166,15 +166,16 @@ class Series:
         return since if since <= self._number else 0
 
     def last_minute(self) -> dict[str, dict[str, float]]:
-        """Counts and percentiles of what was measured in it."""
+        """What was measured in it: how many, the longest, the percentiles that are ``enough``."""
         if not self._marks:
             return {}
         found = {name: each.since(self._marks[0][name]) for name, each in self._now.items()}
         return {
-            name: {
-                "count": each.count,
-                "p50_ms": round(each.quantile(0.5), 2),
-                "p99_ms": round(each.quantile(0.99), 2),
+            name: {"count": each.count, "max_ms": round(each.greatest, 2)}
+            | {
+                figure: round(each.quantile(share), 2)
+                for figure, share in (("p50_ms", 0.5), ("p99_ms", 0.99))
+                if enough(each.count, share)
             }
             for name, each in found.items()
         }

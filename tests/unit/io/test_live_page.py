@@ -746,7 +746,25 @@ def test_percentiles_are_those_of_the_last_minute() -> None:
     # Copies are made at looks 1, 11, … 191; the oldest of six is of look 141, which it holds.
     assert found["count"] == 59
     assert 170 <= found["p50_ms"] <= 171 * (1 + 1 / 16)
-    assert 199 <= found["p99_ms"] <= 200
+    assert 199 <= found["max_ms"] <= 200
+
+
+@pytest.mark.parametrize(
+    ("measured", "shown"),
+    [
+        (1, {"max_ms"}),
+        (19, {"max_ms"}),
+        (20, {"p50_ms", "max_ms"}),
+        (999, {"p50_ms", "max_ms"}),
+        (1_000, {"p50_ms", "p99_ms", "max_ms"}),
+    ],
+)
+def test_a_percentile_is_given_if_ten_lie_beyond_it(measured: int, shown: set[str]) -> None:
+    series, sync = Series(0), Distribution()
+    series.add(moment(), (0, 0, 0), {"log_sync": sync}, 1_000)
+    for _ in range(measured):
+        sync.observe(5.0)
+    assert series.last_minute()["log_sync"].keys() == {"count", *shown}
 
 
 def test_a_controller_is_started_with_the_advice_of_the_verb(
