@@ -14,7 +14,7 @@ from rich.text import Text
 
 RECORD: Final = Path(__file__).resolve().parents[1] / "docs/pictures/demo.txt"
 """The standard output of a `make demo`, but for the lines with folders of that machine."""
-CONDITIONS: Final = "2026-11-30, 2 cores, of which other programs used 0.3"
+CONDITIONS: Final = "2026-11-30, 2 cores, of which other programs used 0.1"
 COLUMNS: Final = 74
 _RESULTS: Final = {"OK": "green", "FAILED": "bold red", "NOT JUDGED": "yellow"}
 
