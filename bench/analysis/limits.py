@@ -235,6 +235,8 @@ class Limited:
     """Whether less was done in time than was due, by nothing that is known."""
     nothing: bool = False
     """Whether nothing that was measured did: what was due was done in time."""
+    in_time: bool = False
+    """Whether what was due was done in time, though the machine was full or the client late."""
 
     @property
     def warns(self) -> bool:
@@ -258,7 +260,8 @@ def limited(figures: Iterable[Figure], run: Run = Run()) -> Limited:
         first = full[0]
         says = f"late itself, by {first.used}" if first.key is Key.CLIENT else _full(first)
         text = f"{_capital(first.name)}: {says}, {_NOT_MEASURED}"
-        return Limited(text, first, False, unknown)
+        held_up = run.done is None or run.behind or (run.blocked or 0.0) >= BLOCKED_SHARE
+        return Limited(text, first, False, unknown, in_time=not held_up)
     # Without these two figures a full machine, or a late client, would not have been seen.
     judges = None if any(each.first and each.key not in known for each in RESOURCES) else True
     limiting = [one for one in full if run.limits(one)]

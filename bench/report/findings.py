@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
-from bench.analysis.limits import PARTS, Figure, Limited, Run, blocked_share, figures_of, limited
+from bench.analysis.limits import (
+    PARTS,
+    Figure,
+    Key,
+    Limited,
+    Run,
+    blocked_share,
+    figures_of,
+    limited,
+)
 from bench.analysis.quorum import MOVED_S, QUORUM
 from emulator.config.words import duration, folded, several
 
@@ -94,6 +103,23 @@ def limits_of(tables: Tables) -> Iterable[tuple[str, Limited, list[Figure]]]:
         yield run_id, limited(figures, run), figures
 
 
+def limit_text(limit: Limited) -> str:
+    """What limited a run of one load; a sweep compares rates, and says it otherwise."""
+    if limit.by is None or not limit.in_time:
+        return limit.text
+    return (
+        f"Nothing, at this load: what was due was done in time. {full_text(limit.by)}, so the most "
+        "that can be done is not known"
+    )
+
+
+def full_text(one: Figure) -> str:
+    """How full the machine was, or how late the client; the begin of a sentence."""
+    if one.key is Key.MACHINE:
+        return f"CPU was {one.used} busy"
+    return f"{one.name[:1].upper()}{one.name[1:]} was {one.used} late"
+
+
 def is_controller(process: object) -> bool:
     """Whether a process of a trace is a controller, by its name."""
     return str(process).startswith("controller")
@@ -119,7 +145,7 @@ def _limited(tables: Tables) -> Iterable[Finding]:
     found = list(limits_of(tables))
     for run_id, limit, _ in found:
         of_run = f" ({run_id})" if len(found) > 1 else ""
-        yield Finding(f"what limited this run{of_run}", limit.text, limit.warns)
+        yield Finding(f"what limited this run{of_run}", limit_text(limit), limit.warns)
         parts = {
             row["part"]: row for row in tables.get("change_time", ()) if row["run_id"] == run_id
         }

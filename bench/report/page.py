@@ -25,6 +25,7 @@ from bench.report.findings import (
     findings,
     instant,
     is_controller,
+    limit_text,
     limits_of,
     per_s,
     quantile_text,
@@ -348,7 +349,7 @@ def _doubts(one: Finding) -> bool:
 
 def _limits(tables: Tables) -> Iterable[Block]:
     for _, limit, figures in limits_of(tables):
-        yield Note(f"{limit.text}.")
+        yield Note(f"{limit_text(limit)}.")
         yield from table(table_of(figures))
 
 

@@ -23,6 +23,7 @@ from bench.report.findings import (
     done_share,
     doubts,
     due_and_done,
+    full_text,
     limits_of,
 )
 from bench.report.slowest import Slowest, slowest
@@ -271,9 +272,8 @@ def _in_time(
     by = None if limit is None else limit.by
     if by is None or by.key not in {Key.MACHINE, Key.CLIENT} or done is None or done < DONE:
         return None
-    busy = f"CPU was {by.used} busy" if by.key is Key.MACHINE else f"{by.name} was {by.used} late"
+    busy = full_text(by)
     slowest_ = "" if slow is None else f" The slowest change took {_of_slowest(slow)}."
-    busy = f"{busy[:1].upper()}{busy[1:]}"
     share = found["blocked_share"] or 0.0
     if share >= BLOCKED_SHARE:
         text = (

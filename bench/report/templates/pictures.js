@@ -28,7 +28,7 @@
   };
   const DASHES = { whole: [], dashed: [7, 4], dotted: [2, 3] };
   // The same for all, so that one time is at one place.
-  const COLUMN = () => narrow() ? 58 : 66, RIGHT = () => narrow() ? 26 : 44;
+  const COLUMN = () => narrow() ? 58 : 66, RIGHT = () => narrow() ? 32 : 44;
 
   function marks(u, s, one) {
     const c = u.ctx, px = devicePixelRatio, xs = u.data[0], ys = u.data[s];
@@ -190,7 +190,8 @@
         let row = 0;
         while (row < named && rows[row] > from) row++;
         const labelled = row < named;
-        if (!labelled) { row = 0; while (row < rowsMost - 1 && rows[row] > x) row++; }
+        if (!labelled) { row = 0; while (row < rowsMost && rows[row] > x) row++; }
+        if (row === rowsMost) continue;  // no number lies on another; it is named below
         rows[row] = Math.max(rows[row] || 0, labelled ? (fits ? x + all : x + wide) : x + wide);
         const y = top + step * (row + 0.5);
         c.fillStyle = ink("paper"); c.fillRect(x, y - 8 * px, wide, 16 * px);
@@ -226,7 +227,7 @@
       height: 180, show: span, series: run.multis, axis: { splits: DECADES },
       scale: { distr: 3, range: () => logRange(run.multis.filter(one => !one.scale).flatMap(one => one.v)) },
       more: { flight: { range: (u, low, high) => [0, Math.max(1, high * 1.2)] } },
-      right: [{ scale: "flight", side: 1, stroke: () => ink("soft"), grid: { show: false }, ticks: { stroke: () => ink("line"), width: 1 }, size: RIGHT(), font: "12px system-ui, sans-serif" }],
+      right: [{ scale: "flight", side: 1, stroke: () => ink("soft"), grid: { show: false }, ticks: { stroke: () => ink("line"), width: 1, size: 4 }, gap: 3, size: RIGHT(), font: `${narrow() ? 11 : 12}px system-ui, sans-serif` }],
     }]);
     if (run.syncs.length) all.push(["syncs", {
       height: 180, show: span, series: run.syncs, axis: { splits: DECADES },

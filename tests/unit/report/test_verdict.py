@@ -240,6 +240,11 @@ def test_what_was_full_held_nothing_up_where_all_was_done_in_time(
     card = found.answers[2]
     assert (card.word, card.state) == ("Nothing, at this load", "open")
     assert card.text.startswith(f"What was due was done in time. {busy}, so the most that can be")
+    [said] = [one for one in findings(calm(**of_resources)) if one.about == "what limited this run"]
+    assert said.says == (
+        f"{card.word}: what was due was done in time. {busy}, so the most that can be done is not "
+        "known"
+    )
 
 
 def test_a_run_is_safe_as_far_as_it_went() -> None:
