@@ -72,7 +72,8 @@ def read_properties(path: Path) -> Properties:
 
 def _contents(folder: Path) -> FolderContents:
     """The partitions in a folder, with their topic ids; nothing is locked, nothing written."""
-    topic_ids, unread, others = dict[str, str](), dict[str, str](), list[str]()
+    topic_ids, unread = dict[str, str](), dict[str, str]()
+    others, malformed = list[str](), list[str]()
     quorum_state: bytes | None = None
     for one in sorted(x for x in folder.iterdir() if x.is_dir()):
         name = _encodable(one.name)
@@ -82,11 +83,13 @@ def _contents(folder: Path) -> FolderContents:
             others.append(name)
         else:
             try:
-                text = (_bytes_of(one / PARTITION_METADATA) or b"").decode(errors="replace")
-                topic_ids[name] = _encodable(topic_id_of(text))
+                found = _bytes_of(one / PARTITION_METADATA)
+                topic_ids[name] = "" if found is None else topic_id_of(found.decode())
             except OSError as error:
                 unread[name] = str(error.strerror or error)
-    return FolderContents(topic_ids, unread, tuple(others), quorum_state)
+            except ValueError:
+                malformed.append(name)
+    return FolderContents(topic_ids, unread, tuple(others), quorum_state, tuple(malformed))
 
 
 def _bytes_of(path: Path) -> bytes | None:

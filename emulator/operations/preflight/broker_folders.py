@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from posixpath import normpath
 from typing import Any, Final
 
 import msgspec
 
+from emulator.config.java_text import whole
 from emulator.config.words import several
 from emulator.operations.preflight.engine import (
     FindingOf,
@@ -15,13 +17,15 @@ from emulator.operations.preflight.engine import (
     Outcome,
     Severity,
     listed,
+    named,
     rule,
 )
 from emulator.operations.preflight.identities import owner_of
-from emulator.operations.preflight.node_file import FolderContents, Properties
+from emulator.operations.preflight.node_file import FolderContents, Properties, number
 from emulator.operations.preflight.stage import MigrationStage, standing
 from emulator.operations.preflight.survey import Survey
 from emulator.raft import layout
+from wire.text import uuid_from_text
 
 NAMED_MAX: Final = 10
 _PARTITION: Final = re.compile(r"(.+)-([0-9]+)")
@@ -43,13 +47,21 @@ def partition_of(name: str) -> tuple[str, int] | None:
 
 
 def topic_id_of(text: str) -> str:
-    r"""The topic id in a ``partition.metadata``; empty if there is none.
+    r"""The topic id in a ``partition.metadata``, as Kafka reads it.
+
+    Raises:
+        ValueError: Kafka fails on it (PartitionMetadataFile.read).
 
     >>> topic_id_of("version: 0\ntopic_id: 1BufOAt-V6-xmhyahMEKmg")
     '1BufOAt-V6-xmhyahMEKmg'
     """
-    entries = (line.partition(":") for line in text.splitlines())
-    return next((value.strip() for key, _, value in entries if key.strip() == "topic_id"), "")
+    lines = [re.split(r":\s+", line) for line in text.splitlines()[:2]]
+    if [len(one) for one in lines] != [2, 2] or whole(lines[0][1]) != 0:
+        raise ValueError("not version 0 of the file")
+    topic_id = lines[1][1]
+    if not any(uuid_from_text(topic_id)):
+        raise ValueError("no topic has that id")
+    return topic_id
 
 
 @rule(
@@ -60,7 +72,7 @@ def topic_id_of(text: str) -> str:
     "and an empty log led.",
 )
 def folders(survey: Survey) -> Iterator[Outcome]:
-    """Topic ids and partitions in brokers' folders, and what an earlier attempt left there."""
+    """Each broker's partitions in its folders, with topic ids, and what an earlier attempt left."""
     files: dict[str, list[Properties]] = {}
     for one in survey.all_files:
         for folder in one.held if not one.is_controller else ():
@@ -69,7 +81,7 @@ def folders(survey: Survey) -> Iterator[Outcome]:
     brokers = [x for x in survey.all_files if not x.is_controller and x.node_id is not None]
     unseen = dict.fromkeys(str(one.node_id) for one in brokers if one.node_id not in seen)
     if unseen:
-        yield NotRun("W25", f"the folders of brokers {listed(unseen)} are not on this machine")
+        yield NotRun("W25", f"the folders of {named('broker', unseen)} are not on this machine")
     for folder, some in files.items():
         owner = owner_of(some, some[0].metas.get(folder, {}))
         if owner is not None and owner.node_id is not None:
@@ -78,6 +90,93 @@ def folders(survey: Survey) -> Iterator[Outcome]:
             yield from _partitions(survey, owner, folder, owner.held[folder])
             yield from _left(owner, folder, owner.held[folder])
             yield from _metadata_log(survey, owner, folder, owner.held[folder])
+    told: set[tuple[int | None, str]] = set()
+    for one in survey.all_files:
+        if not one.is_controller and one.node_id is not None:
+            for found in _beside(survey, one):
+                fact = found.why if isinstance(found, NotRun) else found.fact
+                if (key := (one.node_id, fact)) not in told:
+                    told.add(key)
+                    yield found
+
+
+def _beside(survey: Survey, one: Properties) -> Iterator[Outcome]:
+    """The folders of one file beside each other, as far as they are here."""
+    here = {normpath(folder): folder for folder in one.held}
+    here = {path: here[path] for path in dict.fromkeys(one.folders) if path in here}
+    metas = [one.metas[x] for x in here.values() if x in one.metas]
+    named_by = {number(x.get("node.id") or x.get("broker.id", "")) for x in metas}
+    if named_by != {one.node_id} or one.provides("log.dirs"):
+        return  # folders of another machine, or of another node: B18 says so
+    if elsewhere := [x for x in dict.fromkeys(one.folders) if x not in here]:
+        yield NotRun("W25", f"{listed(elsewhere)} of broker {one.node_id}: not on this machine")
+    bare = [x for x in here.values() if x not in one.metas and x not in one.unread]
+    for folder in bare:
+        if not one.held[folder].topic_ids:  # with partitions it is said of the folder by itself
+            yield _unmarked(one, folder)
+    yield from _in_two(one, here)
+    if not elsewhere and not any(x in one.unread for x in here.values()):
+        names = {name for x in here.values() for name in one.held[x].partitions}
+        yield from _missing(survey, one, names)
+
+
+def _unmarked(one: Properties, folder: str) -> Outcome:
+    return _W25(
+        one.at(folder),
+        "no meta.properties, and the broker's other folders have one",
+        "a disk that was replaced, or one that was not mounted: a broker in ZooKeeper mode writes "
+        "the file when it starts; as a KRaft broker it does not start",
+        "mount the disk; if it is new, start the broker in ZooKeeper mode once, or copy "
+        "meta.properties from another folder, without the line directory.id",
+    )
+
+
+def _in_two(one: Properties, here: Mapping[str, str]) -> Iterator[Outcome]:
+    """Partitions that two folders of a broker have."""
+    places: dict[str, list[str]] = {}
+    for folder in here.values():
+        for name in one.held[folder].partitions:
+            places.setdefault(name, []).append(folder)
+    if twice := sorted(name for name, some in places.items() if len(some) > 1):
+        yield FindingOf("W25", "LogManager.loadLog")(
+            one.at("log.dirs"),
+            f"{several(len(twice), 'partition')} in two folders: {listed(twice, NAMED_MAX)} "
+            f"in {listed(places[twice[0]])}",
+            "the broker does not start: Duplicate log directories",
+            "find out which has the newer records; stop the broker, and move the other away",
+            Severity.BLOCKER,
+        )
+
+
+def _missing(survey: Survey, one: Properties, names: Collection[str]) -> Iterator[Outcome]:
+    """Partitions that the tree has on a broker, and none of its folders."""
+    gone: list[str] = []
+    last: list[str] = []
+    count = 0
+    for topic in survey.children("/brokers/topics"):
+        assigned = survey.json(f"/brokers/topics/{topic}").get("partitions")
+        if topic in survey.pending or not isinstance(assigned, dict):
+            continue
+        for index, replicas in assigned.items():
+            if not isinstance(replicas, list) or one.node_id not in replicas:
+                continue
+            count += 1
+            if (name := f"{topic}-{index}") not in names:
+                gone.append(name)
+                state = survey.json(f"/brokers/topics/{topic}/partitions/{index}/state")
+                last += [name] if state.get("isr") == [one.node_id] else []
+    if gone:
+        yield _W25(
+            one.at("log.dirs"),
+            f"{len(gone):,} of {several(count, 'partition')} that the tree has on broker "
+            f"{one.node_id} in none of its folders: {listed(last or gone, NAMED_MAX)}"
+            + (f"; of {len(last):,} no other broker has the records" if last else ""),
+            "the broker begins empty logs for them"
+            + (", leads those that nobody else has, and their records are gone" if last else ""),
+            "none, if a disk was replaced and others are in sync; else write the folders that "
+            "the broker has into log.dirs, or mount the disk",
+            None if last else Severity.INFO,
+        )
 
 
 def _partitions(
@@ -102,6 +201,16 @@ def _partitions(
         if not topic_id:
             without.append(name)
     yield from _of_kinds(owner, folder, without, other, strange)
+    if held.malformed:
+        yield FindingOf("W25", "PartitionMetadataFile.read")(
+            owner.at(folder),
+            f"partition.metadata that Kafka cannot read in {several(len(held.malformed), 'folder')}"
+            f": {listed(held.malformed, NAMED_MAX)}",
+            "the broker ends when it starts, or goes on without this folder's disk",
+            "stop the broker, and write version: 0 and topic_id: with the id that the tree has, "
+            "each in a line of its own",
+            Severity.BLOCKER,
+        )
 
 
 def _of_kinds(

@@ -103,10 +103,12 @@ def cluster_id(survey: Survey) -> Iterator[Outcome]:
 
 def _cluster_ids(survey: Survey) -> Iterator[tuple[str, str, str, bool]]:
     """Each cluster id that a node was given: where it stands, the id, if it is a controller's."""
+    told: set[str] = set()
     for one in survey.all_files:
         metas = one.metas or ({"": one.meta} if one.meta else {})
         for folder, meta in metas.items():
-            if "cluster.id" in meta:
+            if "cluster.id" in meta and (folder or one.name) not in told:
+                told.add(folder or one.name)  # present and target files name it
                 where = "in" if folder else "of"
                 yield (folder or one.name), where, meta["cluster.id"], one.is_controller
     for folder_of in survey.folders:

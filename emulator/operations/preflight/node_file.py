@@ -59,12 +59,19 @@ class FolderContents:
     ``topic_ids``: of each partition; empty: no ``partition.metadata``. ``unread``: why one could
     not be read. ``others``: what Kafka names otherwise: ``-delete``, ``-future``, ``-stray``.
     ``quorum_state``: that of its metadata log, empty without one; None: no such log.
+    ``malformed``: partitions whose ``partition.metadata`` is there, and not as Kafka writes it.
     """
 
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     unread: Mapping[str, str] = field(default_factory=dict)
     others: tuple[str, ...] = ()
     quorum_state: bytes | None = None
+    malformed: tuple[str, ...] = ()
+
+    @property
+    def partitions(self) -> frozenset[str]:
+        """Names of the folders of partitions, whatever is in them."""
+        return frozenset((*self.topic_ids, *self.unread, *self.malformed))
 
 
 @dataclass(frozen=True)  # no slots: what is derived is kept

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from emulator.config.confidential import value_of
+from emulator.config.java_text import same
 from emulator.config.words import several
 from emulator.operations.preflight.engine import (
     FindingOf,
@@ -24,6 +25,7 @@ from emulator.operations.preflight.survey import REDACTED, Survey
 NAMED_MAX: Final = 10
 """So many partitions of a kind are named; the others are counted."""
 MIN_ISR: Final = "min.insync.replicas"
+SHUTDOWN: Final = "controlled.shutdown.enable"
 DEFAULTS: Final = "/config/brokers/<default>"
 INTERNAL: Final = "__"
 """Names of Kafka's own topics begin so: groups and transactions stop without them."""
@@ -81,7 +83,7 @@ class _Health:
     "outage, which was taken for a fault of the migration.",
 )
 def one_broker_less(survey: Survey) -> Iterator[Outcome]:
-    """Partitions below their full ISR, or at `min.insync.replicas`; topics with one replica."""
+    """Below full ISR, at `min.insync.replicas`, one replica; brokers that hand over nothing."""
     least = _LeastInSync(survey)
     found = _Health()
     for topic in survey.children("/brokers/topics"):
@@ -89,6 +91,15 @@ def one_broker_less(survey: Survey) -> Iterator[Outcome]:
             _look(survey, topic, least, found)
     yield from least.not_run()
     yield from _told(found)
+    for one in survey.all_files:
+        if not one.is_controller and same(one.get(SHUTDOWN), "false"):
+            yield _W24(
+                one.at(SHUTDOWN),
+                "false",
+                "a broker that is stopped hands over nothing: what it leads has no leader until "
+                "its session ends, in each roll",
+                "remove it, and restart the broker, before the rolls",
+            )
 
 
 def _look(survey: Survey, topic: str, least: _LeastInSync, found: _Health) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -46,6 +46,7 @@ from emulator.operations.preflight.node_file import (
     Properties,
     number,
 )
+from emulator.operations.preflight.stage import MigrationStage, standing
 from emulator.operations.preflight.survey import Survey
 from emulator.operations.preflight.targets import ACL_AUTHORIZER, ACL_AUTHORIZERS
 
@@ -325,7 +326,7 @@ def controller_settings(survey: Survey) -> Iterator[Outcome]:
         if one in survey.targets and not one.flag(ENABLE):
             yield NotRun("B12", f"{one.name} has no {ENABLE}=true: a file for after the migration")
         else:
-            yield from _migrating(one)
+            yield from _migrating(survey, one)
 
 
 def _even(survey: Survey) -> Iterator[Outcome]:
@@ -370,8 +371,14 @@ def _controller(one: Properties) -> Iterator[Outcome]:
         )
 
 
-def _migrating(one: Properties) -> Iterator[Outcome]:
+def _migrating(survey: Survey, one: Properties) -> Iterator[Outcome]:
     """What a controller needs for a migration besides."""
+    now = standing(survey).stage
+    if not one.flag(ENABLE) and now in {MigrationStage.DUAL_WRITE, MigrationStage.FINALISED}:
+        yield from _ours(one)
+        left = survey.live_brokers | {x.node_id for x in survey.brokers if x.node_id is not None}
+        yield _ending(one, left if now is MigrationStage.DUAL_WRITE else ())
+        return
     if not one.get(CONNECT):
         yield _B12(one.at(CONNECT), "missing", "the controller does not start", f"set {CONNECT}")
     yield from _ours(one)
@@ -382,6 +389,26 @@ def _migrating(one: Properties) -> Iterator[Outcome]:
             "the controllers start a new cluster and can never migrate this one",
             f"set {ENABLE}=true before the first start",
         )
+
+
+def _ending(one: Properties, left: Collection[int]) -> Outcome:
+    """A controller's file for after the migration; ``left``: brokers in ZooKeeper mode."""
+    if left:
+        return _B12(
+            one.at(ENABLE),
+            f"not true, and {named('broker', sorted(left))} in ZooKeeper mode",
+            "once this controller leads, Kafka's ends the migration, and those brokers see no "
+            "change any more; kraft-bridge refuses them, and all callers",
+            f"set {ENABLE}=true until every broker is in KRaft mode",
+        )
+    return _B12(
+        one.at(ENABLE),
+        "not true: a file for after the migration",
+        "the roll that ends it has begun: Kafka's controllers end it as soon as one with such a "
+        "file leads, kraft-bridge once all have it, and then there is no way back",
+        "none, if it is to end; else set it",
+        Severity.INFO,
+    )
 
 
 def _ours(one: Properties) -> Iterator[Outcome]:

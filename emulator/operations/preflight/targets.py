@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from posixpath import normpath
 from typing import Final
 
 from emulator.config.authorizer import STANDARD
+from emulator.config.java_text import whole
 from emulator.config.listeners import Listener
 from emulator.operations.preflight.endpoints import (
     ADVERTISED,
@@ -24,9 +26,11 @@ from emulator.operations.preflight.engine import FindingOf, NotRun, Outcome, Sev
 from emulator.operations.preflight.node_file import (
     AUTHORIZER,
     BOOTSTRAP,
+    BUILDER,
     CONTROL_PLANE,
     ENABLE,
     IBP,
+    MECHANISMS,
     NAMES,
     VOTERS,
     Properties,
@@ -270,18 +274,20 @@ def _ids(survey: Survey) -> Iterator[Outcome]:
 
 @rule(
     "W15",
-    "a node keeps its clients' addresses",
+    "a node serves its clients as before",
     "A broker came back as a KRaft broker without one of its listeners, or with another "
     "advertised name, and was not reached.",
 )
 def kept_addresses(survey: Survey) -> Iterator[Outcome]:
-    """Advertised listeners, rack and folders of a target against the file the node has now."""
+    """A target against the file the node has now: listeners, logins, rack, folders, retention."""
     now = {one.node_id: one for one in survey.brokers if one.node_id is not None}
     for one in survey.kraft_brokers:
         before = now.get(one.node_id) if one.node_id is not None else None
         if before is None:
             continue
         yield from _addresses(before, one)
+        yield from _callers(before, one)
+        yield from _limits(survey, before, one)
         if one.get("broker.rack") != before.get("broker.rack"):
             yield _W15(
                 one.at("broker.rack"),
@@ -333,3 +339,146 @@ def _advertised(one: Properties) -> list[Listener]:
     names = {*one.names(NAMES), one.get(CONTROL_PLANE).upper()}
     listeners = {x.name: x for x in (*one.listeners(), *one.listeners("advertised.listeners"))}
     return [x for x in listeners.values() if x.name.upper() not in names]
+
+
+_STORES: Final = {
+    "keystore": ("ssl.keystore.location", "ssl.keystore.certificate.chain"),
+    "truststore": ("ssl.truststore.location", "ssl.truststore.certificates"),
+}
+"""Where Kafka has each from: a file, or the property itself."""
+_NAMED: Final = {
+    "ssl.client.auth": ("none", "SSL"),
+    "ssl.principal.mapping.rules": ("DEFAULT", "SSL"),
+    "sasl.kerberos.principal.to.local.rules": ("DEFAULT", "SASL_"),
+}
+"""Whether and as whom a client is known: the default, and in which protocols."""
+
+
+def _callers(before: Properties, one: Properties) -> Iterator[Outcome]:
+    """Whether clients that get in now get in, as the same users, on the listeners that stay."""
+    if hidden(before) or hidden(one):
+        return  # W15 says so of its addresses
+    if one.principal_builder != before.principal_builder and not one.provides(BUILDER):
+        yield _W15(
+            one.at(BUILDER),
+            f"{one.get(BUILDER) or 'not set'}; {before.name} has {before.get(BUILDER) or 'none'}",
+            "clients are other users than before: ACLs and quotas do not fit them",
+            _KEEP,
+        )
+    old = {x.name.upper(): x.security_protocol for x in _advertised(before)}
+    for end in _advertised(one):
+        name, protocol = end.name.upper(), end.security_protocol
+        if old.get(name) == protocol:
+            yield from _of_listener(before, one, name, protocol)
+
+
+def _of_listener(
+    before: Properties, one: Properties, name: str, protocol: str
+) -> Iterator[Outcome]:
+    prefix = f"listener.name.{name.lower()}."
+    if "SASL" in protocol and not one.provides(f"{prefix}{MECHANISMS}"):
+        lost = [x for x in before.mechanisms(name) if x not in one.mechanisms(name)]
+        if lost and not before.provides(f"{prefix}{MECHANISMS}"):
+            yield _W15(
+                one.at(MECHANISMS),
+                f"{name} does not take {listed(lost)} any more; {before.name} does",
+                "clients that log in so are refused",
+                _KEEP,
+            )
+    for store, keys in _STORES.items() if "SSL" in protocol else ():
+        mine, theirs = (any(_either(x, prefix, key) for key in keys) for x in (one, before))
+        if theirs and not mine and not _either(one, prefix, "ssl.engine.factory.class"):
+            yield _W15(
+                one.at(keys[0]),
+                f"{name} has no {store}; {before.name} has one",
+                "no client gets in by TLS"
+                if store == "keystore"
+                else "clients' certificates, and those of other nodes, are not trusted",
+                f"write ssl.{store}.* as it is now",
+            )
+    for key, (default, kind) in _NAMED.items():
+        mine_now, was = (_either(x, prefix, key) or default for x in (one, before))
+        if kind in protocol and mine_now != was and "${" not in f"{mine_now}{was}":
+            yield _W15(
+                one.at(key),
+                f"{mine_now} on {name}; {before.name} has {was}",
+                "clients are refused, or let in without a certificate, that were not before"
+                if key == "ssl.client.auth"
+                else "clients are other users than before: ACLs and quotas do not fit them",
+                _KEEP,
+            )
+
+
+def _either(one: Properties, prefix: str, key: str) -> str:
+    """A listener's own value, or else that of all."""
+    return one.get(f"{prefix}{key}") or one.get(key)
+
+
+_HOUR_MS: Final = 3_600_000
+_AGE: Final = (
+    ("log.retention.ms", 1),
+    ("log.retention.minutes", 60_000),
+    ("log.retention.hours", _HOUR_MS),
+)
+"""How long records are kept: the first that is set counts; its unit in milliseconds."""
+_LEAST: Final = {
+    "log.retention.bytes": (-1, "older records of larger partitions are deleted"),
+    "offsets.retention.minutes": (10_080, "offsets of groups that rest so long are deleted"),
+    "message.max.bytes": (1_048_588, "producers of larger batches are refused"),
+}
+"""Properties of which less than now costs something; their defaults. Below 0: no limit."""
+
+
+def _limits(survey: Survey, before: Properties, one: Properties) -> Iterator[Outcome]:
+    """Whether what is kept, and taken, now is so in KRaft mode; dynamic values stay."""
+    dynamic = {
+        key
+        for name in (one.node_id, "<default>")
+        for key in survey.config(f"/config/brokers/{name}")
+    }
+    if not dynamic & {key for key, _ in _AGE}:
+        (key, mine), (_, was) = _age(one), _age(before)
+        if mine is not None and was is not None and mine < was:
+            yield _W15(
+                one.at(key),
+                f"{mine / _HOUR_MS:g} h; {before.name} has "
+                f"{'no limit' if was == math.inf else f'{was / _HOUR_MS:g} h'}",
+                "records that are older are deleted soon after the restart, but for topics with a "
+                "retention of their own",
+                _KEEP,
+            )
+    for key, (default, cost) in _LEAST.items():
+        now, past = (_limit(x, key, default) for x in (one, before))
+        if key not in dynamic and now is not None and past is not None and now < past:
+            said = one.get(key) or f"not set, so {default}"
+            yield _W15(
+                one.at(key), f"{said}; {before.name} has {before.get(key) or default}", cost, _KEEP
+            )
+    key = "log.cleanup.policy"
+    kept, policy = ({*x.names(key)} or {"delete"} for x in (before, one))
+    if kept != policy and key not in dynamic and not (one.provides(key) or before.provides(key)):
+        yield _W15(
+            one.at(key),
+            f"{listed(sorted(policy))}; {before.name} has {listed(sorted(kept))}",
+            "records are deleted, or kept, by another rule than before, but for topics with a "
+            "policy of their own",
+            _KEEP,
+        )
+
+
+def _age(one: Properties) -> tuple[str, float | None]:
+    """The property that says how long records are kept, and milliseconds; None: not known."""
+    key, unit = next(((key, unit) for key, unit in _AGE if one.get(key)), _AGE[-1])
+    found = _limit(one, key, 168)
+    return key, None if found is None else found * unit
+
+
+def _limit(one: Properties, key: str, default: int) -> float | None:
+    """A number; infinite below 0; None if it is none (B25 says so) or not known here."""
+    if one.provides(key):
+        return None
+    try:
+        found = whole(one.get(key)) if one.get(key) else default
+    except ValueError:
+        return None
+    return math.inf if found < 0 else found

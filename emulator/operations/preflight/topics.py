@@ -28,6 +28,8 @@ THROTTLED: Final = (
     "follower.replication.throttled.replicas",
 )
 """Rates of brokers, in bytes a second, and lists of the replicas in topics to which they apply."""
+BETWEEN_FOLDERS: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
+"""A rate of moves between the folders of one broker, which no znode shows."""
 CONFLUENT_KEYS: Final = "confluent."
 LONG: Final = 200
 """Characters of a value that is not shown any more."""
@@ -182,8 +184,29 @@ def _throttles(survey: Survey, *, used: bool) -> Iterator[Outcome]:
         for name in survey.children("/config/topics")
         if any(survey.config(f"/config/topics/{name}").get(key) for key in THROTTLED)
     ]
+    moved = [
+        name
+        for name in survey.children("/config/brokers")
+        if BETWEEN_FOLDERS in survey.config(f"/config/brokers/{name}")
+    ]
+    if moved:
+        yield finding(
+            "W03",
+            f"/config/brokers/{moved[0]}",
+            f"{BETWEEN_FOLDERS} on {named('broker', moved)}",
+            "moves between folders of a broker go at that rate; no znode shows whether there are "
+            "any",
+            "if there is none (kafka-log-dirs --describe), remove it, as "
+            "kafka-reassign-partitions --verify does",
+            "KIP-113",
+            Severity.INFO,
+        )
     if used or not (rates or topics):
         return
+    yield from _throttled(rates, topics)
+
+
+def _throttled(rates: list[str], topics: list[str]) -> Iterator[Outcome]:
     brokers = f"rates on {named('broker', rates)}" if rates else ""
     lists = f"replicas of {named('topic', topics)}" if topics else ""
     acts = bool(rates and topics)
@@ -308,7 +331,7 @@ def _dynamic(survey: Survey, name: str) -> Iterator[Outcome]:
                 "KIP-226",
             )
     yield from needed_at_start(survey, name, config)
-    told = {ADVERTISED, *RATES, *filter(is_for_start, config)}
+    told = {ADVERTISED, *RATES, BETWEEN_FOLDERS, *filter(is_for_start, config)}
     if keys := sorted(config.keys() - told):
         yield finding(
             "W07",
