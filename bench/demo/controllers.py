@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -28,12 +28,18 @@ class Controllers:
         zk: connect string.
         release: Kafka release of the brokers.
         properties: more properties of each.
+        ids: their node ids.
     """
 
     def __init__(
-        self, folder: Path, zk: str, release: str, properties: Mapping[str, object]
+        self,
+        folder: Path,
+        zk: str,
+        release: str,
+        properties: Mapping[str, object],
+        ids: Sequence[int] = IDS,
     ) -> None:
-        ports = dict(zip(IDS, free_ports(len(IDS)), strict=True))
+        ports = dict(zip(ids, free_ports(len(ids)), strict=True))
         self.voters = ",".join(f"{each}@{HOST}:{port}" for each, port in ports.items())
         """For controller.quorum.voters."""
         more = {**properties, "controller.quorum.voters": self.voters}
@@ -47,7 +53,7 @@ class Controllers:
             )
             for each, port in ports.items()
         }
-        self._leader = IDS[0]
+        self._leader = ids[0]
 
     @property
     def leader(self) -> int:
@@ -57,7 +63,7 @@ class Controllers:
     @property
     def port(self) -> int:
         """Where one of them listens."""
-        return self.nodes[IDS[0]].port
+        return next(iter(self.nodes.values())).port
 
     def format(self, cluster_id: str) -> None:
         """Format the folders of a new quorum; one that is formatted is left as it is.
@@ -83,7 +89,7 @@ class Controllers:
 
     def status(self) -> Status | None:
         """``/status`` of the one that leads; while none does, of one that answers, if any."""
-        others = [each for each in IDS if each != self._leader]
+        others = [each for each in self.nodes if each != self._leader]
         found: Status | None = None
         for each in (self._leader, *others):
             answer = self.nodes[each].status() if self.nodes[each].alive else None

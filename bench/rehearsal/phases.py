@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from bench.demo.controllers import IDS
 from bench.eta import Step
 from bench.rehearsal.changes import RehearsalLoad
 from bench.rehearsal.plan import BrokerMode
@@ -225,7 +224,7 @@ def hold(play: Play) -> None:
     """Controllers restart without the flag, the leading one last; the end is held."""
     stage = play.stage
     play.load.begin()
-    left = [*IDS]
+    left = [*stage.quorum.nodes]
     while left:
         leader = _until(play, "a controller that leads", lambda _status: True)["node_id"]
         number = next((one for one in left if one != leader), left[0])

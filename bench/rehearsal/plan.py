@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import count
 from typing import Any, Final
 
 from emulator.config.zookeeper import DIGEST
@@ -26,6 +27,7 @@ _BETWEEN_PROTOCOL: Final = "security.inter.broker.protocol"
 _NAME: Final = re.compile(r"[^\s,:=\\]+")
 """Of a listener: it becomes a part of properties."""
 _CONTROLLER: Final = "CONTROLLER"
+_CONTROLLERS: Final = 3_000
 _FOLDER: Final = "none"
 _LEFT: Final = frozenset(
     {
@@ -118,6 +120,13 @@ class Plan:
     def release(self) -> str:
         """The lowest release, at which the controllers are formatted."""
         return min(self.brokers, key=lambda one: _numbers(one.release)).release
+
+    @property
+    def controllers(self) -> tuple[int, ...]:
+        """Ids of three controllers: 3000 to 3002, or the next thousand's if brokers have one."""
+        brokers = {one.id for one in self.brokers}
+        some = (tuple(range(first, first + 3)) for first in count(_CONTROLLERS, 1_000))
+        return next(ids for ids in some if not brokers & {*ids})
 
     @property
     def between(self) -> str:

@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from bench.demo.controllers import IDS, Controllers
+from bench.demo.controllers import Controllers
 from bench.life.waits import Ruling
 from bench.rehearsal.brokers import Brokers
 from bench.rehearsal.own import OwnNodes
@@ -186,6 +186,7 @@ class RehearsalStage:
                 "listener.security.protocol.map": protocols,
                 _BETWEEN: between,
             },
+            self._plan.controllers,
         )
         for node in self.controllers.nodes.values():
             node.extra["listeners"] = f"{name}://127.0.0.1:{node.port}"
@@ -347,8 +348,7 @@ class Blocked:
         if not now and time.monotonic() - self._looked_s < 1.0:
             return
         self._looked_s = time.monotonic()
-        for number in IDS:
-            node = controllers.nodes[number]
+        for number, node in controllers.nodes.items():
             page = node.page("/metrics") if node.alive else None
             for line in (page or "").splitlines():
                 if line.startswith(_BLOCKED):

@@ -78,8 +78,11 @@ def loadable(document: Mapping[str, Any], *, open_acls: bool = False) -> Loadabl
         raise DumpContentError("there is no znode in it: dump the tree again, with its chroot")
     count = document.get("count", len(entries))
     if count != len(entries):
+        what, do = "cut", "dump it again"
+        if isinstance(count, int) and count < len(entries):
+            what, do = "changed", f"dump it again, or write {len(entries)} as its count"
         raise DumpContentError(
-            f"it is cut: it says that it has {count} znodes, and has {len(entries)}: dump it again"
+            f"it is {what}: it says that it has {count} znodes, and has {len(entries)}: {do}"
         )
     data = contents(document)
     kept = {path: one for path, one in entries.items() if not _ephemeral(one)}

@@ -10,7 +10,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from bench.demo.controllers import IDS
 from bench.predict.trace import BOUND, BOUND_KEY
 from bench.rehearsal import names as naming
 from bench.rehearsal import plan as planning
@@ -180,7 +179,6 @@ def prepared(given: Given) -> Prepared:
         raise fail(str(error), ExitCode.WRONG) from error
     except ValueError as error:  # of the dump: its form, its brokers, an access rule
         raise fail(f"{given.where}: {error}", ExitCode.WRONG) from error
-    _check_ids(given.where, made)
     report = preflight.run(survey)
     found = _found(given, survey, made)
     found.blockers = _findings(report, "blocker")
@@ -500,19 +498,5 @@ def _check_stage(dump: str, survey: Survey) -> None:
         raise fail(
             f"{dump}: {now.stage.value}: {now.text}. A rehearsal begins before a migration: dump "
             "the tree of a cluster in ZooKeeper mode",
-            ExitCode.WRONG,
-        )
-
-
-def _check_ids(dump: str, made: Plan) -> None:
-    """Refuse brokers that have the ids of the rehearsal's controllers.
-
-    Raises:
-        typer.Exit: with code 2.
-    """
-    if taken := sorted({one.id for one in made.brokers} & {*IDS}):
-        raise fail(
-            f"{dump}: broker {taken[0]} has the id of a controller of the rehearsal "
-            f"({IDS[0]} to {IDS[-1]}), which cannot be changed yet",
             ExitCode.WRONG,
         )

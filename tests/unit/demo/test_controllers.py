@@ -53,6 +53,12 @@ def test_each_has_its_own_id_port_and_folder_and_all_the_same_voters(tmp_path):
     assert {one["a"] for one in properties} == {"b"}
 
 
+def test_their_ids_may_be_others(tmp_path):
+    made = Controllers(tmp_path, "127.0.0.1:1", "3.9.2", {}, (7, 8, 9))
+    assert ([*made.nodes], made.leader, made.port) == ([7, 8, 9], 7, made.nodes[7].port)
+    assert [one.partition("@")[0] for one in made.voters.split(",")] == ["7", "8", "9"]
+
+
 def test_a_change_behind_what_zookeeper_has_is_named_and_a_no_op_is_not():
     records = [
         {"type": "TOPIC_RECORD", "offset": 4, "data": {}},

@@ -37,6 +37,12 @@ def cut() -> Tree:
     return tree
 
 
+def grown() -> Tree:
+    tree = document(topics=1, partitions=1, brokers=1)
+    tree["nodes"]["/more"] = {"null": True}
+    return tree
+
+
 def emptied() -> Tree:
     """The topics are gone, and ``/migration`` names an offset."""
     tree = data.tree(FULL, "1-dualwrite")
@@ -57,6 +63,7 @@ def emptied() -> Tree:
         (emptied, "every topic is gone from ZooKeeper"),
         (without_brokers, "no broker is registered in it, and no -c names the file of one"),
         (cut, "it is cut: it says that it has"),
+        (grown, "it is changed: it says that it has"),
         (lambda: {"nodes": {}}, "there is no znode in it"),
     ],
 )

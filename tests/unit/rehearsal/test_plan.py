@@ -101,6 +101,14 @@ def test_the_controllers_listener_has_a_name_that_no_broker_has() -> None:
 
 
 @pytest.mark.parametrize(
+    ("ids", "first"), [((1, 2), 3000), ((3002, 3003), 4000), ((3000, 4001), 5000)]
+)
+def test_the_controllers_have_ids_that_no_broker_has(ids: tuple[int, ...], first: int) -> None:
+    found = plan(registered(*ids), [], RELEASES)
+    assert found.controllers == (first, first + 1, first + 2)
+
+
+@pytest.mark.parametrize(
     ("nodes", "said"),
     [
         ({"/brokers/ids": None}, "no broker is registered in it"),
