@@ -149,6 +149,10 @@ def _tls(at: Address) -> tuple[TlsSettings | None, str]:
     for store in (found.truststore, found.keystore):
         if store is not None and not Path(store.location).is_file():
             return None, f"TLS is not verified: {store.location} is not on this machine"
+    try:
+        context(found)
+    except TlsError as error:
+        return None, f"TLS is not verified: {error}"
     return found, ""
 
 
@@ -156,11 +160,8 @@ def _handshake(at: Address, tls: TlsSettings | None) -> Probe:
     """TLS: verified if the settings are known, else only to read when the certificate ends."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     made.check_hostname, made.verify_mode = False, ssl.CERT_NONE
-    try:
-        if tls is not None:
-            made = context(tls)
-    except TlsError as error:
-        return Probe(at, unseen=(f"TLS is not verified: {error}",))
+    if tls is not None:
+        made = context(tls)
     with (
         socket.create_connection((at.host, at.port), STEP_S) as plain,
         made.wrap_socket(plain, server_hostname=at.host) as secured,

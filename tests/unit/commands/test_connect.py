@@ -125,6 +125,18 @@ def test_without_the_truststore_only_the_end_of_the_certificate_is_read(
     assert found.unseen[0] == "TLS is not verified: /not/here.pem is not on this machine"
 
 
+def test_a_truststore_that_cannot_be_read_says_nothing_of_the_listener(
+    authority: Authority, tmp_path: Path
+) -> None:
+    trust = tmp_path / "trust.pem"
+    trust.write_text("no certificate")
+    values = {"ssl.truststore.location": str(trust), "ssl.truststore.type": "PEM"}
+    with closing(TlsServer(authority.issue("server", HOST))) as server:
+        found = probe(at(server.port, "SSL", **values), login=True)
+    assert (found.trouble, found.ends is None) == (None, False)
+    assert found.unseen[0].startswith(f"TLS is not verified: ssl.truststore.location={trust}: ")
+
+
 def test_a_password_is_never_sent_in_plain_text_nor_to_whom_is_not_verified(
     authority: Authority, silent: Silent, tmp_path: Path
 ) -> None:
