@@ -434,13 +434,15 @@ def _needed_logins(survey: Survey, one: Properties) -> Iterator[tuple[str, str]]
             yield between, one.get(BROKER_MECHANISM) or DEFAULT_MECHANISM
     if names and one.protocols.get(names[0], "").startswith("SASL_"):
         yield names[0], one.get(CONTROLLER_MECHANISM) or DEFAULT_MECHANISM
-    before = next((x for x in survey.brokers if x.node_id == one.node_id is not None), None)
-    if one in survey.targets and before is not None:
-        for end in one.listeners():
-            for mechanism in one.mechanisms(end.name) if "SASL" in end.security_protocol else ():
-                key = f"listener.name.{end.name.lower()}.{mechanism.lower()}.{_JAAS}"
-                if before.get(key):
-                    yield end.name, mechanism
+    # Of its own listeners those whose login is in its present file, or in those of others.
+    others = [x for x in survey.brokers if x is not one]
+    if one in survey.targets:
+        others = [x for x in others if x.node_id == one.node_id is not None]
+    for end in one.listeners() if others and not one.is_controller else ():
+        for mechanism in one.mechanisms(end.name) if "SASL" in end.security_protocol else ():
+            key = f"listener.name.{end.name.lower()}.{mechanism.lower()}.{_JAAS}"
+            if any(x.get(key) for x in others):
+                yield end.name, mechanism
 
 
 def _first(outcomes: Iterator[Outcome]) -> Iterator[Outcome]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
@@ -22,6 +23,7 @@ from emulator.operations.preflight.survey import Survey
 LOOPBACK: Final = "localhost"
 _B24: Final = FindingOf("B24", "KafkaServer.createBrokerInfo, LogManager.lockLogDirs")
 _W22: Final = FindingOf("W22", "KIP-515")
+_W26: Final = FindingOf("W26", "KafkaConfig")
 
 
 @rule(
@@ -249,3 +251,73 @@ def _socket(survey: Survey, one: Properties) -> Iterator[Outcome]:
             f"set {key}=org.apache.zookeeper.ClientCnxnSocketNetty",
             None if any(other.get(key) for other in survey.brokers) else Severity.INFO,
         )
+
+
+_TLS: Final = (
+    r"ssl\.((keystore|truststore)\.(location|password|type|certificate\.chain|certificates|key)"
+    r"|key\.password)"
+)
+_ALIKE: Final = (
+    (
+        re.compile(rf"(listener\.name\.[^.]+\.)?{_TLS}"),
+        "with Kafka's default nobody connects to the node by TLS, or it does not start",
+    ),
+    (
+        re.compile(rf"zookeeper\.({_TLS}|clientCnxnSocket)"),
+        "the node gets no connection to ZooKeeper, or not as the others",
+    ),
+    (
+        re.compile(r"authorizer\.class\.name|super\.users"),
+        "the node lets in whom the others refuse, or refuses whom they let in",
+    ),
+    (
+        re.compile(r"broker\.rack"),
+        "in ZooKeeper mode topics are not created, and in KRaft mode not spread over racks",
+    ),
+    (
+        re.compile(r"log\.dirs?"),
+        "the node begins in /tmp/kafka-logs, where nothing of it is",
+    ),
+    (
+        re.compile(r"min\.insync\.replicas|default\.replication\.factor"),
+        "where this node decides, records have fewer copies",
+    ),
+)
+"""Keys that nodes of one kind have all, or none of them; what it costs not to have one."""
+_OTHERWISE: Final = {"log.dir": ("log.dirs",), "log.dirs": ("log.dir",)}
+
+
+@rule(
+    "W26",
+    "nodes of one kind have the same keys",
+    "When the file of one broker of many was written anew, a line was lost. It came back in the "
+    "roll with an authorizer less than the others, and everybody was let in.",
+)
+def alike(survey: Survey) -> Iterator[Outcome]:
+    """Keys of TLS, rights, racks, folders and replicas that few files lack, and most have."""
+    brokers = [x for x in survey.brokers if not x.is_untouched] or [*survey.brokers]
+    targets = [x for x in survey.targets if x.is_kraft_broker]
+    for files in (brokers, targets, [*survey.controllers]):
+        counts: dict[str, int] = {}
+        for one in files:
+            for key in one.values:
+                counts[key] = counts.get(key, 0) + 1
+        for key in sorted(counts):
+            cost = next((cost for keys, cost in _ALIKE if keys.fullmatch(key)), "")
+            lacking = [one for one in files if cost and not _has(one, key)]
+            for one in lacking if 2 * len(lacking) < len(files) else ():
+                yield _W26(
+                    one.at(key),
+                    f"not set; {len(files) - len(lacking)} of {len(files)} files have it",
+                    cost,
+                    "write it as in the others, unless this node is to differ",
+                )
+
+
+def _has(one: Properties, key: str) -> bool:
+    """Whether a file has a key, for all listeners or for one, by one of its names."""
+    general = re.sub(r"^listener\.name\.[^.]+\.", "", key)
+    names = {key, general, *_OTHERWISE.get(key, ())}
+    return not names.isdisjoint(one.values) or (
+        key == general and any(x.endswith(f".{key}") for x in one.values)
+    )

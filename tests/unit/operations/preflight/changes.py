@@ -122,6 +122,16 @@ def probed(trouble: ListenerTrouble | None) -> Apply:
     return apply
 
 
+def but_the_first(one: Survey) -> Survey:
+    """A key in the files of all brokers but one."""
+    brokers = [x for x in one.properties if x.is_zookeeper_broker]
+    more = {"min.insync.replicas": "1"}
+    some = [
+        replace(x, values={**x.values, **more}) if x in brokers[1:] else x for x in one.properties
+    ]
+    return replace(one, properties=some)
+
+
 def twice_on_its_leader(one: Survey) -> Survey:
     """The leader of a partition is both of its replicas, and the ISR."""
     leader = one.json(a_state(one))["leader"]
@@ -516,6 +526,7 @@ CHANGES: tuple[Change, ...] = (
     Change("W24", "a shrunk ISR", lambda one: merge(a_state, isr=[leader_of(one)])(one), W),
     Change("W24", "one replica", with_one_replica, W),
     Change("W24", "no broker to spare", needing_all_replicas, W),
+    Change("W26", "a key that one file lacks", but_the_first, W),
     Change("W24", "no controlled shutdown", broker({"controlled.shutdown.enable": "false"}), W),
     Change("W25", "no partition.metadata", holding(""), W),
     Change("W25", "a partition.metadata that was cut", holding(None, malformed=("orders-0",))),
