@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
+from emulator.config.confidential import value_of
+from emulator.config.java_text import trim
 from emulator.config.words import several
 from emulator.controller.tables.config_defs import ConfigRefusedError, TopicConfig, parse
 from emulator.controller.tables.config_defs import topic_configs as known_topic_configs
@@ -17,6 +20,7 @@ from emulator.operations.preflight.engine import (
     named,
     rule,
 )
+from emulator.operations.preflight.kafka_values import why_refused
 from emulator.operations.preflight.rolling import is_for_start, needed_at_start
 from emulator.operations.preflight.survey import Survey
 
@@ -31,6 +35,7 @@ THROTTLED: Final = (
 BETWEEN_FOLDERS: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 """A rate of moves between the folders of one broker, which no znode shows."""
 CONFLUENT_KEYS: Final = "confluent."
+_OF_A_LISTENER: Final = re.compile(r"^listener\.name\.[^.]+\.")
 LONG: Final = 200
 """Characters of a value that is not shown any more."""
 METADATA_LOG: Final = "__cluster_metadata"
@@ -330,6 +335,7 @@ def _dynamic(survey: Survey, name: str) -> Iterator[Outcome]:
                 "write the value into the broker's target file",
                 "KIP-226",
             )
+    yield from _unusable(path, config)
     yield from needed_at_start(survey, name, config)
     told = {ADVERTISED, *RATES, BETWEEN_FOLDERS, *filter(is_for_start, config)}
     if keys := sorted(config.keys() - told):
@@ -343,6 +349,23 @@ def _dynamic(survey: Survey, name: str) -> Iterator[Outcome]:
             "KIP-226",
             Severity.INFO,
         )
+
+
+def _unusable(path: str, config: dict[str, str]) -> Iterator[Outcome]:
+    """Dynamic configs with a value that Kafka refuses (DynamicBrokerConfig)."""
+    for key in sorted(config):
+        known = _OF_A_LISTENER.sub("", key)
+        if why := why_refused(known, trim(str(config[key]))):
+            yield finding(
+                "W07",
+                path,
+                f"{key}={value_of(key, str(config[key])[:LONG])}: {why}",
+                "a broker that cannot read one of these applies none of them: it runs with those "
+                "of server.properties",
+                "set a value that Kafka takes, or remove it: kafka-configs --alter --delete-config "
+                f"{key}",
+                "KIP-226",
+            )
 
 
 @rule(
