@@ -358,7 +358,8 @@ def _callers(before: Properties, one: Properties) -> Iterator[Outcome]:
     """Whether clients that get in now get in, as the same users, on the listeners that stay."""
     if hidden(before) or hidden(one):
         return  # W15 says so of its addresses
-    if one.principal_builder != before.principal_builder and not one.provides(BUILDER):
+    hides = one.provides(BUILDER) or before.provides(BUILDER)
+    if one.principal_builder != before.principal_builder and not hides:
         yield _W15(
             one.at(BUILDER),
             f"{one.get(BUILDER) or 'not set'}; {before.name} has {before.get(BUILDER) or 'none'}",
