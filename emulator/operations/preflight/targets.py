@@ -399,6 +399,8 @@ def _of_listener(
             )
     for key, (default, kind) in _NAMED.items():
         mine_now, was = (_either(x, prefix, key) or default for x in (one, before))
+        if key == "ssl.client.auth":
+            mine_now, was = mine_now.lower(), was.lower()
         if kind in protocol and mine_now != was and "${" not in f"{mine_now}{was}":
             yield _W15(
                 one.at(key),

@@ -157,7 +157,7 @@ def _sick(survey: Survey, state: dict[str, Any], replicas: list[Any]) -> tuple[s
 )
 def reassigning(survey: Survey) -> Iterator[Outcome]:
     """Adding or removing replicas in a topic's znode; throttles that no reassignment needs."""
-    moved = "/admin/reassign_partitions" in survey.nodes
+    moved: list[str] = []
     for name in _copied(survey):
         topic = survey.json(f"{ROOT}/{name}")
         moving = {
@@ -173,11 +173,13 @@ def reassigning(survey: Survey) -> Iterator[Outcome]:
                 "wait for it: kafka-reassign-partitions --list",
                 "KIP-455",
             )
-            moved = True
-    yield from _throttles(survey, used=moved)
+            moved.append(name)
+    yield from _between_folders(survey)
+    if "/admin/reassign_partitions" not in survey.nodes:  # it may be of any topic
+        yield from _throttles(survey, moved)
 
 
-def _throttles(survey: Survey, *, used: bool) -> Iterator[Outcome]:
+def _throttles(survey: Survey, moved: list[str]) -> Iterator[Outcome]:
     """Throttles of replication that a tool left; a rate acts on the replicas of topics' lists."""
     rates = [
         name
@@ -187,8 +189,14 @@ def _throttles(survey: Survey, *, used: bool) -> Iterator[Outcome]:
     topics = [
         name
         for name in survey.children("/config/topics")
-        if any(survey.config(f"/config/topics/{name}").get(key) for key in THROTTLED)
+        if name not in moved
+        and any(survey.config(f"/config/topics/{name}").get(key) for key in THROTTLED)
     ]
+    if topics or (rates and not moved):
+        yield _throttled(rates, topics, "none of it" if moved else "nothing")
+
+
+def _between_folders(survey: Survey) -> Iterator[Outcome]:
     moved = [
         name
         for name in survey.children("/config/brokers")
@@ -206,19 +214,16 @@ def _throttles(survey: Survey, *, used: bool) -> Iterator[Outcome]:
             "KIP-113",
             Severity.INFO,
         )
-    if used or not (rates or topics):
-        return
-    yield from _throttled(rates, topics)
 
 
-def _throttled(rates: list[str], topics: list[str]) -> Iterator[Outcome]:
+def _throttled(rates: list[str], topics: list[str], moved: str) -> Outcome:
     brokers = f"rates on {named('broker', rates)}" if rates else ""
     lists = f"replicas of {named('topic', topics)}" if topics else ""
     acts = bool(rates and topics)
-    yield finding(
+    return finding(
         "W03",
         f"/config/brokers/{rates[0]}" if rates else f"/config/topics/{topics[0]}",
-        f"throttled: {' and '.join(x for x in (brokers, lists) if x)}, and nothing is reassigned",
+        f"throttled: {' and '.join(x for x in (brokers, lists) if x)}, and {moved} is reassigned",
         "after each restart of a roll these replicas catch up at that rate, and are out of the ISR "
         "meanwhile"
         if acts
