@@ -276,7 +276,7 @@ _ALIKE: Final = (
     ),
     (
         re.compile(r"log\.dirs?"),
-        "the node begins in /tmp/kafka-logs, where nothing of it is",
+        "the node begins in the default folder for logs, where nothing of it is",
     ),
     (
         re.compile(r"min\.insync\.replicas|default\.replication\.factor"),
