@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Final
+from typing import Any, Final
 
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
@@ -23,6 +23,8 @@ from emulator.servers.process import ProcessError
 REPLICAS_MAX: Final = 2
 _TIMES: Final = 100
 """Load of one run is begun less often; topics have other names each time."""
+_AS_KAFKA: Final = "errors"
+"""The kind of repairs of which Kafka's controller does the same: none."""
 _FAILURES: Final = (
     StuckError,
     ProcessError,
@@ -111,6 +113,7 @@ class _Playing:
                 stage.blocked.look(stage.controllers, now=True)
             figures.blocked_s = (stage.blocked.ms - blocked_ms) / 1_000
         figures.going_back = _going_back(stage)
+        self._repairs()
         figures.end_s = self.now_s()
         self._changes(figures)
         self._evidence.add("phase", **asdict(figures))
@@ -123,6 +126,13 @@ class _Playing:
             if one.kind in OF_THE_RUN and (one.kind, one.text) not in self._told:
                 self._told.add((one.kind, one.text))
                 self._evidence.add("reason", of=one.kind, text=one.text)
+
+    def _repairs(self) -> None:
+        """What the controller that leads has repaired since the last phase; each is a row."""
+        for text in repairs(self._stage.leading()):
+            if text not in self._found.repaired:
+                self._found.repaired.append(text)
+                self._evidence.add("repaired", text=text)
 
     def _changes(self, figures: PhaseFigures) -> None:
         """The changes that were answered in a phase; each is a row."""
@@ -231,6 +241,17 @@ def _going_back(stage: RehearsalStage) -> str:
             return "there is no way back but an offline one, which loses every change made since"
         return "start the controllers with the flag again first, then as after the roll"
     return str(status["migration"]["going_back"]["text"])
+
+
+def repairs(status: Mapping[str, Any] | None) -> Iterator[str]:
+    """What a status says was repaired, where Kafka's own controller does otherwise."""
+    migration = None if status is None else status["migration"]
+    for one in [] if migration is None else migration.get("repairs", ()):
+        if one["kind"] != _AS_KAFKA:
+            what = f"{one['request']} of broker {one['broker']} failed"
+            if one["broker"] < 0:
+                what = f"ZooKeeper refused {one['request']}"
+            yield f"{what}: {one['error']}: {one['done']}. Kafka's controller: {one['kafka']}"
 
 
 def why(error: BaseException) -> str:

@@ -109,6 +109,8 @@ class Rehearsal:
     """How often it was interrupted, and went on."""
     predicted: Sequence[str] = ()
     """What the model says of the real round trip to ZooKeeper."""
+    repaired: list[str] = field(default_factory=list)
+    """What the controllers repaired by themselves, and Kafka's own would not."""
     folder: str = ""
     hash: str = ""
     """The last hash of its evidence."""
@@ -172,6 +174,7 @@ NOT_SHOWN: Final = (
     "TLS and logins after 'own files': every listener is PLAINTEXT on 127.0.0.1 from then on",
 )
 """What no rehearsal with emulated brokers shows."""
+REPAIRED: Final = "repaired, where Kafka's own controller does otherwise"
 WHOSE_LOGIN: Final = (
     "logins to ZooKeeper: whom most of its access rules let write or create is taken for the "
     "brokers"
@@ -210,6 +213,7 @@ def as_json(found: Rehearsal) -> dict[str, Any]:
         "assumed": list(found.assumed),
         "warnings": list(found.warnings),
         "predicted": list(found.predicted),
+        "repaired": list(found.repaired),
         "phases": [_phase(one) for one in found.phases],
         "not_shown": list(found.not_shown),
         "folder": found.folder,
@@ -269,6 +273,7 @@ def text(found: Rehearsal, width: int = 0) -> str:
     lines += _listed("why not", _why_not(found))
     lines += _listed("what going back costs", _back(found.phases))
     lines += _listed("predicted for the real ZooKeeper", found.predicted)
+    lines += _listed(REPAIRED, found.repaired)
     lines += _listed("warnings of preflight, which do not decide", found.warnings)
     lines += _listed("assumed", found.assumed)
     lines += _listed("not shown by this", found.not_shown)

@@ -117,6 +117,7 @@ def _take(left: Interrupted, prepared: Prepared, phase: RehearsedPhase) -> None:
     found = prepared.found
     found.phases = [_figures(one) for one in left.of("phase")]
     found.predicted = [one["text"] for one in left.of("predicted")] or found.predicted
+    found.repaired = [one["text"] for one in left.of("repaired")]
     found.resumed = len(left.of("resumed")) + 1
     into = {
         "node": found.refused_nodes,

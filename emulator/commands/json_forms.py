@@ -347,6 +347,7 @@ version, unjudged
             assumed[]             str    what no file said
             warnings[]            str    of preflight
             predicted[]           str    of the real round trip to ZooKeeper; it does not decide
+            repaired[]            str    by ours, where Kafka's own controller does otherwise
             phases[]{}            any    `phase`, `state`, `why`, figures with their units
             not_shown[]           str    what emulated brokers do not show
             folder                str    of the run

@@ -20,7 +20,7 @@ from bench.rehearsal.phases import Play, RehearsedPhase, Takes
 from bench.rehearsal.plan import BrokerMode
 from bench.rehearsal.run import play
 from bench.rehearsal.stage import ClusterFaultError, StuckError
-from bench.rehearsal.verdict import Rehearsal
+from bench.rehearsal.verdict import Rehearsal, text
 from emulator.servers.process import ProcessError
 
 IDS = [1, 2, 3]
@@ -52,6 +52,7 @@ class Recorded:
         """What a broker that does not run says."""
         self.gone = ""
         """Why brokers ended by themselves."""
+        self.repairs: list[dict[str, Any]] = []
 
     # ---- brokers
     def begin(self, number: int, mode: BrokerMode, _around: object) -> None:
@@ -99,6 +100,7 @@ class Recorded:
                 "driver_state": "DUAL_WRITE",
                 "waiting": self.waiting,
                 "going_back": {"text": "as before"},
+                "repairs": self.repairs,
             },
             "refusals": self.refusals,
             "finalisation": None,
@@ -250,6 +252,30 @@ def test_what_is_behind_a_phase_that_failed_is_not_rehearsed(
     assert found.phases[0].going_back == "as before"
     assert "played" in lines
     assert (verified(tmp_path).verdict, verified(tmp_path).problems) == ("no-go", [])
+
+
+def test_what_ours_repairs_and_kafkas_controller_does_not_is_named_once(tmp_path: Path) -> None:
+    stage, found, evidence = Recorded(), Rehearsal("tree.json", 1, 2, 1.0), Evidence(tmp_path)
+    one = {"kind": "full_as_incremental", "broker": 2, "request": "LeaderAndIsr"}
+    one |= {"error": "UNKNOWN_SERVER_ERROR", "done": "sent again", "kafka": "would not go on"}
+    stage.repairs = [
+        one,
+        {**one, "kind": "errors"},
+        {**one, "kind": "znode_compared", "broker": -1},
+    ]
+    table = [RehearsedPhase(name, "a", lambda _play: None, SHORT) for name in ("first", "second")]
+    evidence.add("begin", phases=[one.name for one in table])
+    play(stage, [], found, evidence, str, phases=table)  # type: ignore[arg-type]
+    evidence.add("end", verdict="go")
+    evidence.close()
+    behind = "UNKNOWN_SERVER_ERROR: sent again. Kafka's controller: would not go on"
+    assert found.repaired == [
+        f"LeaderAndIsr of broker 2 failed: {behind}",
+        f"ZooKeeper refused LeaderAndIsr: {behind}",
+    ]
+    assert found.go
+    assert found.repaired[0] in text(found)
+    assert (verified(tmp_path).verdict, verified(tmp_path).problems) == ("go", [])
 
 
 def test_a_broker_that_ends_by_itself_in_a_phase_is_no_go(tmp_path: Path) -> None:
