@@ -597,7 +597,7 @@ class _Looking:
             return True, f"{needs[0]['text']}; this needs a leader with the flag; {why}"
         if not self._is_last(voter):
             return False, why
-        last = f"this is the last restart: {self._end_of_it()}"
+        last = f"this is the last restart. {self._end_of_it()}"
         return False, f"{last} (to go back instead, start it with the flag)"
 
     def _is_last(self, voter: Document) -> bool:
@@ -612,16 +612,16 @@ class _Looking:
         """Whether the last restart is final: each process has its own hold, the next leader too."""
         hold = self._end.get("hold")
         if hold is None:
-            return "it is not known whether hold is on: treat it as final, it cannot be undone"
+            return "Whether hold is on is not known, so treat it as final: it cannot be undone"
         if hold:
             return (
-                f"hold is on at controller {self._own} ({HOLD}=true); only if it is on at the next "
+                f"Hold is on at controller {self._own} ({HOLD}=true); only if it is on at the next "
                 "leader too can you still go back afterwards"
             )
         return (
-            f"hold is off at controller {self._own}: it is final and cannot be undone; to keep a "
-            f"way back, first set {HOLD}=true in the file of each controller, which reads it when "
-            "it starts"
+            f"Hold is off at controller {self._own}, so it is final and cannot be undone. To keep "
+            f"a way back, first set {HOLD}=true in the file of each controller, which reads it "
+            "when it starts"
         )
 
     def _without_leader(self) -> Iterator[NextStep]:
@@ -813,9 +813,9 @@ class _Looking:
             found.append(NextStep(Action.DIFF, why, self._diff_command()))
         voters = [one["id"] for one in self._quorum["voters"] if one["migration_flag"] is not False]
         voters.sort(key=lambda each: each == self._own)
-        why = f"one by one, the leader last; of the last restart: {self._end_of_it()}"
+        why = f"one by one, the leader last; the last one decides. {self._end_of_it()}"
         if len(voters) == 1:
-            why = f"the last restart: {self._end_of_it()}"
+            why = f"this is the last restart. {self._end_of_it()}"
         for at, each in enumerate(voters):
             last = each == voters[-1]
             found.append(self._controller(each, flag=False, why="" if at else why, last=last))

@@ -407,8 +407,8 @@ def test_status_shows_claim_comparison_and_the_way_back(monkeypatch: pytest.Monk
     assert (
         "first check, it must print EQUAL: kraft-bridge zk diff --zookeeper z:2181/kafka --log-dir "
         "/var/lib/kraft-bridge next: restart controller 3000 without "
-        "zookeeper.metadata.migration.enable, by SIGTERM: the last restart: hold is off at "
-        "controller 3000: it is final and cannot be undone"
+        "zookeeper.metadata.migration.enable, by SIGTERM: this is the last restart. Hold is off at "
+        "controller 3000, so it is final and cannot be undone"
     ) in said
 
 

@@ -133,8 +133,8 @@ def test_the_last_start_says_that_it_is_final(why: str, flag: bool | None) -> No
     first, typed = lines((step,))
     assert first == (
         "next: start controller 3001 without zookeeper.metadata.migration.enable: this is the last "
-        "restart: hold is off at controller 3000: it is final and cannot be undone; to keep a way "
-        "back, first set kraftbridge.finalise.hold=true in the file of each controller, which "
+        "restart. Hold is off at controller 3000, so it is final and cannot be undone. To keep a "
+        "way back, first set kraftbridge.finalise.hold=true in the file of each controller, which "
         "reads it when it starts (to go back instead, start it with the flag)"
     )
     assert typed == "type: kraft-bridge controller -c FILE"
@@ -625,9 +625,9 @@ def test_the_step_behind_which_there_is_no_way_back_is_marked(
 @pytest.mark.parametrize(
     ("hold", "says"),
     [
-        (True, "hold is on at controller 3000 (kraftbridge.finalise.hold=true); only if it is on"),
-        (False, "hold is off at controller 3000: it is final and cannot be undone"),
-        (None, "it is not known whether hold is on: treat it as final, it cannot be undone"),
+        (True, "Hold is on at controller 3000 (kraftbridge.finalise.hold=true); only if it is on"),
+        (False, "Hold is off at controller 3000, so it is final and cannot be undone"),
+        (None, "Whether hold is on is not known, so treat it as final: it cannot be undone"),
     ],
 )
 @pytest.mark.parametrize("voters", [(3000,), (3000, 3001)])
@@ -638,7 +638,8 @@ def test_the_last_restart_says_whether_there_is_a_hold(
     there = quorum(*(voter(each) for each in voters))
     found = next_steps(document("dual write", IN_KRAFT, quorum=there, finalisation=end))
     (why,) = [one.why for one in found if one.action is Action.RESTART_CONTROLLER and one.why]
-    assert f"last restart: {says}" in why
+    last = "the last one decides" if len(voters) > 1 else "this is the last restart"
+    assert f"{last}. {says}" in why
     assert "unless" not in why
 
 
