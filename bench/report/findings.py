@@ -287,8 +287,8 @@ def _unrecorded(tables: Tables, run_id: str) -> tuple[str, str] | None:
         and is_controller(row["process"])
         and (row["missing_rows"] or 0) >= 0
     }
-    if lacks == {KILLED}:
-        return "up to 1 s", "before a controller was killed"
+    if lacks == {NOT_CLOSED}:
+        return "up to 1 s", "after the last row of a controller's trace, which was not closed,"
     return ("some time", "of a controller") if lacks else None
 
 
@@ -305,8 +305,8 @@ def doubts(tables: Tables, run_id: str, limit: Limited | None) -> list[str]:
     return found
 
 
-KILLED: Final = "no end"
-"""Why rows are missing of a process that was killed."""
+NOT_CLOSED: Final = "no end"
+"""Why rows are missing of a trace without a last row: why its writer ended is not known."""
 
 
 def _but(found: Sequence[str]) -> str:
@@ -384,7 +384,7 @@ _WHY: Final = {
     "--follow read it",
     "not read": "the last file of the table was seen by --follow, and deleted or damaged before it "
     "could be read",
-    KILLED: "it was killed, or still writes",
+    NOT_CLOSED: "its trace has no last row: it ended without closing it, or still writes",
     "others went on": "others of its host went on for so long; it ended, or could not write",
 }
 
@@ -404,7 +404,7 @@ def _missing(tables: Tables) -> Iterable[Finding]:
                 if count > 0
                 else f"{-count:,} rows of {row['table']} are there twice"
             )
-        elif row["why"] == KILLED:
+        elif row["why"] == NOT_CLOSED:
             lacks = f"rows of up to its last second may be missing, and all of the {seconds} after"
         elif row["why"] == "deleted":
             lacks = f"the oldest {count:,} rows, of {seconds}, were deleted"

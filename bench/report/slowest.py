@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Final
 
 from bench.analysis.limits import PARTS
-from bench.report.findings import KILLED, Record, Tables, is_controller, wall_of
+from bench.report.findings import NOT_CLOSED, Record, Tables, is_controller, wall_of
 from emulator.config.words import duration, several
 
 _WAITED: Final = {
@@ -21,7 +21,7 @@ _WAITED: Final = {
 }
 _MOSTLY: Final = 0.5
 _LOST_NS: Final = 1e9
-"""Rows of up to so long die with a controller that is killed."""
+"""Rows of up to so long are not in a trace that its controller did not close."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,24 +92,24 @@ def untraced(tables: Tables, lacking: int) -> str:
     idle = len(tables.get("untraced", ())) - len(rows)
     found = [f"{idle:,} changed nothing, so no record was written"] if idle else []
     known = idle
-    for process, at in _killed(tables):
+    for process, at in _not_closed(tables):
         if near := sum(_under_way(row, at) for row in rows):
             known += near
             was = "was" if near == 1 else "were"
             found.append(
-                f"{near:,} {was} under way when {process} was killed, and its last second is not "
-                "in its trace"
+                f"{near:,} {was} under way at the end of the trace of {process}, which was not "
+                "closed, so up to 1 s may be missing"
             )
     if (rest := lacking - known) > 0:
         found.append(f"why of {rest:,} is not known" if found else "why is not known")
     return f"Of {several(lacking, 'change')} it lacks the controllers' side: {'; '.join(found)}"
 
 
-def _killed(tables: Tables) -> Iterable[tuple[str, float]]:
-    """Controllers that were killed, and the last instant in the trace of each."""
+def _not_closed(tables: Tables) -> Iterable[tuple[str, float]]:
+    """Controllers whose trace was not closed, and the last instant in the trace of each."""
     for row in tables["missing"]:
         at = wall_of(tables, row)
-        if row["why"] == KILLED and is_controller(row["process"]) and at is not None:
+        if row["why"] == NOT_CLOSED and is_controller(row["process"]) and at is not None:
             yield _name(row), at
 
 

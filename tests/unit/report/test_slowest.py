@@ -98,7 +98,7 @@ def test_an_analysis_without_the_slowest_change_says_nothing_of_it() -> None:
 
 
 def lost(at_s: float, *sent_s: float, idle: int = 0) -> dict[str, Any]:
-    """A run whose controller was killed, and changes of 0.1 s each without its side."""
+    """A run with a trace that was not closed, and changes of 0.1 s each without its side."""
     tables = a_run()
     gap = {"run_id": RUN, "process": "controller-1", "why": "no end", "table": None}
     tables["missing"] = [gap | {"missing_rows": None, "missing_s": 2.0, "at_ns": round(at_s * 1e9)}]
@@ -111,7 +111,10 @@ def lost(at_s: float, *sent_s: float, idle: int = 0) -> dict[str, Any]:
 
 
 SIDE = "it lacks the controllers' side: "
-KILL = "under way when controller-1 was killed, and its last second is not in its trace"
+END = (
+    "under way at the end of the trace of controller-1, which was not closed, so up to 1 s may be "
+    "missing"
+)
 
 
 @pytest.mark.parametrize(
@@ -120,13 +123,13 @@ KILL = "under way when controller-1 was killed, and its last second is not in it
         (
             lost(5.0, 5.2, 5.9),
             2,
-            f"2 were {KILL}",
+            f"2 were {END}",
         ),
         (lost(5.0, 5.2, 9.0, idle=2), 2, "2 changed nothing, so no record was written"),
         (
             lost(5.0, 1.0, 5.2, 9.0, idle=1),
             4,
-            f"1 changed nothing, so no record was written; 1 was {KILL}; why of 2 is not known",
+            f"1 changed nothing, so no record was written; 1 was {END}; why of 2 is not known",
         ),
         (lost(5.0, 9.0), 1, "why is not known"),
     ],
@@ -141,4 +144,4 @@ def test_the_page_counts_the_changes_that_have_no_parts() -> None:
     assert untraced(lost(5.0), 0) == ""
     html = page(lost(5.0, *[5.2] * 20), "x", [verdict(a_run(), RUN, NOTHING)])
     assert "Of 880 of 900 changes that were carried out" in html
-    assert "20 were under way when controller-1 was killed" in html
+    assert "20 were under way at the end of the trace of controller-1" in html
