@@ -35,6 +35,7 @@ SCENARIOS: Final = (
     "config-churn",
     "knee-bounds",
     "slow-log",
+    "busy-disk",
     "long-stall",
     "broker-restart",
     "counterfactual",
