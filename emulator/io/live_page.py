@@ -490,7 +490,7 @@ def no_return(status: Document, steps: Sequence[Mapping[str, Any]]) -> dict[str,
     step = steps[1] if check else steps[0] if steps else {}
     if not step.get("no_way_back"):
         return {"before": before, "text": "", "short": ""}
-    which = "Step 2" if check else "The next step"
+    which = "Step 2 below" if check else "The next step"
     if step["action"] == "finalise":
         after = "Afterwards you cannot return to ZooKeeper."
         text = f"Point of no return. Running this ends the hold. {after}"
