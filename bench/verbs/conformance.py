@@ -325,7 +325,8 @@ def _run(addresses: Mapping[Where, Address], facts: Facts, wish: Wish) -> Report
                 f"left: {printable(str(one))}; remove it with --clean {wish.prefix}", err=True
             )
         if not stop.args:
-            typer.echo("stopped; what was made is removed", err=True)
+            stay = _stay(facts, wish.prefix)
+            typer.echo(f"stopped; what was made is removed{stay}", err=True)
         raise
 
 
@@ -352,7 +353,12 @@ def _cleaned(addresses: Mapping[Where, Address], facts: Facts, prefix: str) -> N
         typer.echo(f"left: {printable(one)}")
     if left:
         raise typer.Exit(ExitCode.FOUND)
-    typer.echo(f"nothing with the prefix {prefix} is left")
+    typer.echo(f"nothing with the prefix {prefix} is left{_stay(facts, prefix)}")
+
+
+def _stay(facts: Facts, prefix: str) -> str:
+    """What no request removes of a run: OffsetCommit v0 of brokers in ZooKeeper mode writes it."""
+    return f", but for znodes /consumers/{prefix}-…, if any" if facts.zookeeper else ""
 
 
 def _writable(path: Path | None, option: str) -> None:

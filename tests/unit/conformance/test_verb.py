@@ -19,7 +19,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from bench.conformance import connection, judge, patience, runner
-from bench.conformance.case import CASES, Violation, Where
+from bench.conformance.case import CASES, Facts, Violation, Where
 from bench.conformance.choosing import GROUPS, chosen
 from bench.conformance.connection import decoded
 from bench.conformance.judge import known
@@ -379,6 +379,16 @@ def test_what_a_killed_run_has_left_is_removed_by_its_prefix(ours: Cluster) -> N
     assert topics(ours) == ["conformance-alive-1"]
     assert run("conformance", *where, "--clean", "conf")[0] == 2
     assert run("conformance", *where, "--clean", "conformance-alive")[0] == 0
+
+
+def test_znodes_that_no_request_removes_are_named(
+    ours: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Facts, "zookeeper", property(lambda _: True))
+    where = ("--bootstrap-server", broker(ours))
+    code, out, _ = run("conformance", *where, "--clean", "conformance-dead")
+    assert code == 0
+    assert out.strip().endswith("is left, but for znodes /consumers/conformance-dead-…, if any")
 
 
 def test_other_topics_make_it_ask_twice(ours: Cluster) -> None:
