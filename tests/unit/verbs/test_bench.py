@@ -95,7 +95,7 @@ def test_without_a_scenario_it_says_which_there_are(tmp_path):
     for more in ((), ("--dry-run",)):
         said = bench("run", *more, "--out", tmp_path / "x")
         assert (said.exit_code, (tmp_path / "x").exists()) == (2, False)
-        assert "or names of this package's: broker-restart, config-churn, " in said.output
+        assert "or names of this package's: broker-restart, busy-disk, " in said.output
 
 
 def test_two_files_of_one_name_are_refused(tmp_path):
