@@ -694,7 +694,7 @@ END: Final = {"action": "finalise", "no_way_back": True}
 
 RETURNS: Final = {
     # phase, hold, steps -> a part of the text, the beginning of the line
-    "on": (("dual write", True, [DIFF, LAST]), ("unless hold is on", "Step 2 is final")),
+    "on": (("dual write", True, [DIFF, LAST]), ("unless hold is on", "Step 2 below is final")),
     "off": (("dual write", False, [DIFF, LAST]), ("hold is off", "Step 2 below cannot")),
     "unknown": (("dual write", None, [LAST]), ("not known whether hold", "The next step")),
     "later": (("dual write", False, [DIFF, DIFF, LAST]), ("", "")),
