@@ -36,7 +36,6 @@ _SCRAM: Final = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 _ENCODED: Final = ".ssl.keystore.password"
 _HIDDEN: Final = "(encoded in ZooKeeper, plain in the log)"
 _DEFAULT: Final = "<default>"
-_SHOWN: Final = 40
 
 
 @dataclass(slots=True)
@@ -358,13 +357,13 @@ def _assignment(topic: dict[str, Any], data: Mapping[str, Any]) -> None:
 
 
 def differences(zookeeper: Entities, log: Entities) -> list[str]:
-    """One line for each value that differs between the two stores; empty when they agree."""
+    """One line per entity that differs between the two stores; empty when they agree."""
     found = []
     for name in sorted(zookeeper.topics.keys() | log.topics.keys()):
-        found += differ(f"topic {name}", zookeeper.topics.get(name), log.topics.get(name))
+        found += _differ(f"topic {name}", zookeeper.topics.get(name), log.topics.get(name))
     for name in sorted(zookeeper.configs.keys() | log.configs.keys()):
-        found += differ(f"config {name}", zookeeper.configs.get(name), log.configs.get(name))
-    found += differ("next producer id", zookeeper.next_producer_id, log.next_producer_id)
+        found += _differ(f"config {name}", zookeeper.configs.get(name), log.configs.get(name))
+    found += _differ("next producer id", zookeeper.next_producer_id, log.next_producer_id)
     return found + _outdated(zookeeper.versions, log.versions)
 
 
@@ -379,35 +378,13 @@ def _outdated(zookeeper: Mapping[str, int] | None, log: Mapping[str, int] | None
     ]
 
 
-def differ(what: str, zookeeper: object, log: object) -> list[str]:
-    """One line for each key that differs; a topic that a store lacks is one line, cut.
-
-    >>> differ("config topics/a", None, {"retention.ms": "1"})
-    ["config topics/a retention.ms: ZooKeeper None, metadata log '1'"]
-    >>> differ("topic a", None, {"id": "x", "partitions": {number: {} for number in range(50)}})
-    ["topic a: ZooKeeper None, metadata log {'id': 'x', 'partitions': {0: {}, 1: {},…"]
-    """
+def _differ(what: str, zookeeper: object, log: object) -> list[str]:
     if zookeeper == log:
         return []
-    lines: list[str] = []
-    both = isinstance(zookeeper, dict) and isinstance(log, dict)
-    if both or _flat(zookeeper, log) or _flat(log, zookeeper):
-        have, want = (one if isinstance(one, dict) else {} for one in (zookeeper, log))
-        for key in sorted(have.keys() | want.keys(), key=str):
-            lines += differ(f"{what} {key}", have.get(key), want.get(key))
-    return lines or [f"{what}: ZooKeeper {_cut(zookeeper)}, metadata log {_cut(log)}"]
-
-
-def _flat(one: object, other: object) -> bool:
-    """Whether one is a dict without dicts in it, which the other store lacks as a whole."""
-    return (
-        other is None
-        and isinstance(one, dict)
-        and not any(isinstance(value, dict) for value in one.values())
-    )
-
-
-def _cut(value: object) -> str:
-    """What is shown of a value; of text the whole, as two may differ at their end alone."""
-    text = repr(value)
-    return f"{text[:_SHOWN]}…" if isinstance(value, dict) and len(text) > _SHOWN else text
+    if isinstance(zookeeper, dict) and isinstance(log, dict):
+        return [
+            line
+            for key in sorted(zookeeper.keys() | log.keys(), key=str)
+            for line in _differ(f"{what} {key}", zookeeper.get(key), log.get(key))
+        ]
+    return [f"{what}: ZooKeeper {zookeeper!r}, metadata log {log!r}"]

@@ -20,7 +20,7 @@ KAFKAS = 3002
 COUNT = 4
 A_SECOND = 3
 """Records: NoOps are 0.5 s apart."""
-LEFT = "config clients/last producer_byte_rate: ZooKeeper '1000000.0', metadata log None"
+LEFT = "config clients/last: ZooKeeper {'producer_byte_rate': '1000000.0'}, metadata log None"
 """Kafka loses a change that takes the last quota of a client id (docs/divergence.md)."""
 
 
