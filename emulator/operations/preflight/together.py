@@ -17,7 +17,13 @@ from emulator.operations.preflight.endpoints import (
     parsed,
 )
 from emulator.operations.preflight.engine import Finding, FindingOf, NotRun, Outcome, Severity, rule
-from emulator.operations.preflight.node_file import CONNECT, ENABLE, Properties, same_host
+from emulator.operations.preflight.node_file import (
+    CONNECT,
+    ENABLE,
+    NAMES,
+    Properties,
+    same_host,
+)
 from emulator.operations.preflight.survey import Survey
 
 LOOPBACK: Final = "localhost"
@@ -253,6 +259,7 @@ def _socket(survey: Survey, one: Properties) -> Iterator[Outcome]:
         )
 
 
+_OF_LISTENER: Final = re.compile(r"listener\.name\.([^.]+)\.")
 _TLS: Final = (
     r"ssl\.((keystore|truststore)\.(location|password|type|certificate\.chain|certificates|key)"
     r"|key\.password)"
@@ -305,7 +312,8 @@ def alike(survey: Survey) -> Iterator[Outcome]:
         for key in sorted(counts):
             cost = next((cost for keys, cost in _ALIKE if keys.fullmatch(key)), "")
             lacking = [one for one in files if cost and not _has(one, key)]
-            for one in lacking if 2 * len(lacking) < len(files) else ():
+            missing = [one for one in lacking if _needs(one, key)]
+            for one in missing if 2 * len(lacking) < len(files) else ():
                 yield _W26(
                     one.at(key),
                     f"not set; {len(files) - len(lacking)} of {len(files)} files have it",
@@ -314,10 +322,34 @@ def alike(survey: Survey) -> Iterator[Outcome]:
                 )
 
 
+def _needs(one: Properties, key: str) -> bool:
+    """Whether a node reads a key: it has that listener, TLS, ZooKeeper, or that form of a store."""
+    if key.startswith("zookeeper."):
+        return bool(one.get(CONNECT)) and not _has_store_otherwise(one, key)
+    if "ssl." not in key:
+        return True
+    protocols = {x.name.lower(): x.security_protocol for x in one.listeners()}
+    protocols |= {x.lower(): one.protocols.get(x, "") for x in one.names(NAMES)}
+    of_one = _OF_LISTENER.match(key)
+    read = [protocols.get(of_one[1], "")] if of_one else [*protocols.values()]
+    return any("SSL" in x for x in read) and not _has_store_otherwise(one, key)
+
+
+def _has_store_otherwise(one: Properties, key: str) -> bool:
+    """Whether a store is there in another form (KIP-651): a file, PEM, or PEM in the property."""
+    store = "ssl.truststore" if "truststore" in key else "ssl.keystore"
+    prefix = key.partition("ssl.")[0]
+    if key.endswith((".certificate.chain", ".certificates", "keystore.key")):
+        return _has(one, f"{prefix}{store}.location")
+    kind = one.get(f"{prefix}{store}.type") or one.get(f"{store}.type")
+    inline = any(_has(one, f"{prefix}{store}.{x}") for x in ("certificate.chain", "certificates"))
+    return inline or (kind.upper() == "PEM" and key.endswith("password"))
+
+
 def _has(one: Properties, key: str) -> bool:
     """Whether a file has a key, for all listeners or for one, by one of its names."""
-    general = re.sub(r"^listener\.name\.[^.]+\.", "", key)
+    general = _OF_LISTENER.sub("", key)
     names = {key, general, *_OTHERWISE.get(key, ())}
     return not names.isdisjoint(one.values) or (
-        key == general and any(x.endswith(f".{key}") for x in one.values)
+        key == general and any(_OF_LISTENER.sub("", x) == key for x in one.values)
     )
