@@ -22,7 +22,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -345,8 +344,7 @@ def create(cluster: KafkaCluster, name: str, topics: int) -> None:
 
 def looks(bridge: Bridge) -> int:
     """How many seconds the charts of a controller's page show; it begins anew with each process."""
-    with urllib.request.urlopen(f"{bridge.url}/series", timeout=PATIENCE_S) as answer:
-        return len(json.load(answer)["samples"])
+    return len(json.loads(bridge.wait_page("/series"))["samples"])
 
 
 def phases(cluster: KafkaCluster, bridge: Bridge) -> Iterator[str]:

@@ -44,7 +44,7 @@ def page(found: Rehearsal) -> str:
         ReportSection(title, [Note(line) for line in lines])
         for title, lines in (
             ("Predicted for the real ZooKeeper", found.predicted),
-            (REPAIRED.capitalize().replace("kafka", "Kafka"), found.repaired),
+            (REPAIRED[:1].upper() + REPAIRED[1:], found.repaired),
             ("Warnings of preflight, which do not decide", found.warnings),
             ("Assumed", found.assumed),
             ("Not shown by this", found.not_shown),

@@ -112,8 +112,9 @@ class _Playing:
             if stage.controllers is not None:
                 stage.blocked.look(stage.controllers, now=True)
             figures.blocked_s = (stage.blocked.ms - blocked_ms) / 1_000
-        figures.going_back = _going_back(stage)
-        self._repairs()
+        status = stage.leading()
+        figures.going_back = _going_back(status)
+        self._repairs(status)
         figures.end_s = self.now_s()
         self._changes(figures)
         self._evidence.add("phase", **asdict(figures))
@@ -127,9 +128,9 @@ class _Playing:
                 self._told.add((one.kind, one.text))
                 self._evidence.add("reason", of=one.kind, text=one.text)
 
-    def _repairs(self) -> None:
+    def _repairs(self, status: Mapping[str, Any] | None) -> None:
         """What the controller that leads has repaired since the last phase; each is a row."""
-        for text in repairs(self._stage.leading()):
+        for text in repairs(status):
             if text not in self._found.repaired:
                 self._found.repaired.append(text)
                 self._evidence.add("repaired", text=text)
@@ -230,9 +231,8 @@ def _played(
         note(f"{one.name}: {figures.seconds:.1f} s")
 
 
-def _going_back(stage: RehearsalStage) -> str:
+def _going_back(status: Mapping[str, Any] | None) -> str:
     """What it takes to go back now, as the controller that leads says it."""
-    status = stage.leading()
     if status is None:
         return "nothing: brokers are in ZooKeeper mode, and no controller of ours runs"
     if status["migration"] is None:

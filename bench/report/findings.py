@@ -288,7 +288,7 @@ def _unrecorded(tables: Tables, run_id: str) -> tuple[str, str] | None:
         and (row["missing_rows"] or 0) >= 0
     }
     if lacks == {NOT_CLOSED}:
-        return "up to 1 s", "after the last row of a controller's trace, which was not closed,"
+        return "up to 1 s", "at the end of a controller's trace, which was not closed,"
     return ("some time", "of a controller") if lacks else None
 
 
@@ -384,7 +384,7 @@ _WHY: Final = {
     "--follow read it",
     "not read": "the last file of the table was seen by --follow, and deleted or damaged before it "
     "could be read",
-    NOT_CLOSED: "its trace has no last row: it ended without closing it, or still writes",
+    NOT_CLOSED: "the trace was not closed: the process ended without that, or still writes",
     "others went on": "others of its host went on for so long; it ended, or could not write",
 }
 

@@ -90,12 +90,16 @@ def folders(survey: Survey) -> Iterator[Outcome]:
             yield from _partitions(survey, owner, folder, owner.held[folder])
             yield from _left(owner, folder, owner.held[folder])
             yield from _metadata_log(survey, owner, folder, owner.held[folder])
-    told: set[tuple[int | None, str]] = set()
+    told: set[tuple[int | None, str, str]] = set()
     for one in survey.all_files:
         if not one.is_controller and one.node_id is not None:
             for found in _beside(survey, one):
-                fact = found.why if isinstance(found, NotRun) else found.fact
-                if (key := (one.node_id, fact)) not in told:
+                place, fact = "", ""
+                if isinstance(found, NotRun):
+                    fact = found.why
+                else:  # a node's present file and its target name the same folders
+                    place, fact = found.znode.removeprefix(one.at("")), found.fact
+                if (key := (one.node_id, place, fact)) not in told:
                     told.add(key)
                     yield found
 

@@ -341,7 +341,8 @@ def _has_store_otherwise(one: Properties, key: str) -> bool:
     prefix = key.partition("ssl.")[0]
     if key.endswith((".certificate.chain", ".certificates", "keystore.key")):
         return _has(one, f"{prefix}{store}.location")
-    kind = one.get(f"{prefix}{store}.type") or one.get(f"{store}.type")
+    general = "" if prefix.startswith("zookeeper.") else one.get(f"{store}.type")
+    kind = one.get(f"{prefix}{store}.type") or general
     inline = any(_has(one, f"{prefix}{store}.{x}") for x in ("certificate.chain", "certificates"))
     return inline or (kind.upper() == "PEM" and key.endswith("password"))
 

@@ -164,7 +164,7 @@ def test_a_calm_run_is_said_to_be_one() -> None:
     assert [one.state for one in found.answers] == ["good", "open", "good", "good", "open"]
 
 
-NOT_CLOSED_TEXT = "after the last row of a controller's trace, which was not closed,"
+NOT_CLOSED_TEXT = "at the end of a controller's trace, which was not closed,"
 
 
 @pytest.mark.parametrize(
